@@ -1,0 +1,49 @@
+# The commands that people and CI use. `make demo` and `make test` set themselves up on a machine with
+# Python 3.11 or newer and make.
+PYTHON ?= $(shell for v in python3.13 python3.12 python3.11 python3; do \
+	$$v -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$v && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(BIN)/judge-service
+
+.PHONY: demo test check lock clean help
+
+help:
+	@echo "make demo   install, pull the small embedded model, judge sample cases, write a report"
+	@echo "make test   install what tests need, then run the checks and the tests that CI runs"
+	@echo "make check  linters, types and import rules"
+	@echo "make lock   resolve the dependencies again"
+
+$(VENV)/.base: requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv is needed. Set PYTHON=/path/to/python3."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.base
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+demo: $(VENV)/.base
+	@$(RUN) demo
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/deptry .
+
+test: check
+	$(RUN) models pull
+	$(BIN)/pytest -n auto --dist worksteal
+
+lock:
+	uv pip compile pyproject.toml --extra build --universal --python-version 3.11 --generate-hashes --no-annotate \
+		--no-header --no-emit-index-url -o requirements.lock
+	uv pip compile pyproject.toml --extra build --extra dev --universal --python-version 3.11 --generate-hashes --no-annotate \
+		--no-header --no-emit-index-url -c requirements.lock -o requirements-dev.lock
+
+clean:
+	rm -rf $(VENV)

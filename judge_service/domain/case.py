@@ -1,0 +1,31 @@
+"""A case: one thing to judge, with the caller's id, its slices and a content hash."""
+
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from judge_service.domain.canonical import content_hash
+
+CaseId = Annotated[str, Field(min_length=1, max_length=512)]
+Scalar = str | int | float | bool | None
+
+
+class Case(BaseModel):
+    """One case before a rubric reads it.
+
+    `input` holds the fields of the rubric's case model; `metadata` are keys to slice by and never reach a judge;
+    `group` is the unit of independence (source document, conversation). The content hash covers `input` only.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: CaseId
+    input: dict[str, Any]
+    group: str | None = None
+    metadata: dict[str, Scalar] = Field(default_factory=dict)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 over the canonical JSON of `input`."""
+        return content_hash(self.input)

@@ -1,0 +1,80 @@
+"""Settings of one installation, read from the environment (`JUDGE_SERVICE_*`) and nowhere else.
+
+Owns defaults and paths. Knows no room of the service.
+"""
+
+import os
+import secrets
+from functools import cached_property
+from pathlib import Path
+
+import platformdirs
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+def default_threads() -> int:
+    """All cores but one, at least one: the engine's threads spin, and one busy neighbour halts them all."""
+    return max(1, (os.cpu_count() or 1) - 1)
+
+
+class Settings(BaseSettings):
+    """Everything an operator may set. Each field is the environment variable `JUDGE_SERVICE_<FIELD>`."""
+
+    model_config = SettingsConfigDict(env_prefix="JUDGE_SERVICE_", frozen=True, extra="ignore")
+
+    data_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("judge-service")),
+        description="Where the database, the embedded model and the installation's secret live.",
+    )
+    database_url: str | None = Field(
+        default=None,
+        description="SQLAlchemy URL of the database. Unset: SQLite in the data folder.",
+    )
+    judges_file: Path | None = Field(
+        default=None, description="TOML file with judges of your own. Unset: `judges.toml` in the data folder if there."
+    )
+    model_path: Path | None = Field(
+        default=None, description="GGUF file for the embedded judge. Unset: the model that `models pull` installed."
+    )
+    threads: int = Field(
+        default_factory=default_threads, ge=1, description="Threads of the embedded engine. Default: all cores but one."
+    )
+    parallel: int = Field(default=2, ge=1, le=16, description="Requests the embedded engine works on at once.")
+    context_tokens: int = Field(default=8192, ge=512, description="Context window of the embedded engine, per slot.")
+    fence_key: SecretStr | None = Field(
+        default=None,
+        description="Secret behind the fence markers around case text. Unset: made once and kept in the data folder.",
+    )
+    max_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1024, description="Largest request body accepted.")
+    max_json_depth: int = Field(default=32, ge=4, description="Deepest nesting accepted in a JSON body.")
+    requests_per_minute: int = Field(default=6000, ge=1, description="Requests per minute and API key.")
+    log_level: str = Field(default="INFO", description="Level of the log on standard error.")
+
+    @property
+    def database(self) -> str:
+        """The database URL in force."""
+        return self.database_url or f"sqlite:///{self.data_dir / 'judge-service.sqlite3'}"
+
+    @property
+    def judges_path(self) -> Path | None:
+        """The judges file in force, if there is one."""
+        if self.judges_file is not None:
+            return self.judges_file
+        path = self.data_dir / "judges.toml"
+        return path if path.exists() else None
+
+    @cached_property
+    def fence_secret(self) -> bytes:
+        """The fence key; created in the data folder (readable by its owner only) on first use."""
+        if self.fence_key is not None:
+            return self.fence_key.get_secret_value().encode()
+        path = self.data_dir / "fence.key"
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            return bytes.fromhex(path.read_text().strip())
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_hex(32))
+        return bytes.fromhex(path.read_text().strip())

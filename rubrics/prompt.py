@@ -1,0 +1,77 @@
+"""Renders prompts and fences untrusted text.
+
+Owns the fence: every piece of case text stands between markers that its author cannot know, chat-control tokens
+in it are disarmed in the copy that is sent, and case text is never used as a template. Knows no rubric.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+_CONTROL = re.compile(
+    r"<\|[^<>|\n]{1,64}\|>"  # <|im_start|>, <|eot_id|>, <|endoftext|> and kin
+    r"|<(?:｜|\uff5c)[^<>\n]{1,64}(?:｜|\uff5c)>"  # full-width bars
+    r"|</?(?:s|bos|eos|pad|unk|start_of_turn|end_of_turn|think|system|assistant|user)>"
+    r"|\[/?INST\]|\[/?(?:SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]"
+    r"|<</?SYS>>",
+    re.IGNORECASE,
+)
+_WORD_JOINER = "\u2060"
+
+
+def disarm(text: str) -> str:
+    """The text with chat-control tokens broken by an invisible word joiner; everything else byte for byte.
+
+    A model's tokenizer may turn such strings into control tokens wherever they stand, which would let data
+    close its own message. The stored case is never changed.
+    """
+    return _CONTROL.sub(lambda match: match[0][0] + _WORD_JOINER + match[0][1:], text)
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Marks where untrusted text begins and ends in one prompt.
+
+    The marker is a keyed hash of what is judged: an author of case text cannot know it, both orders of a pair
+    share it (so that a prefix cache helps), and the same case gives the same prompt again.
+    """
+
+    marker: str
+
+    @classmethod
+    def derive(cls, key: bytes, subject: str, texts: Iterable[str]) -> "Fence":
+        """A marker for `subject` under the installation's secret `key` that occurs in none of `texts`."""
+        pool = "\n".join(texts)
+        for counter in range(1_000):
+            digest = hmac.new(key, f"{counter}|{subject}".encode(), hashlib.sha256).hexdigest()[:12]
+            if digest not in pool:
+                return cls(digest)
+        raise ValueError("no fence marker is free of collisions with the case text")
+
+    def block(self, name: str, text: str) -> str:
+        """`text` disarmed and fenced as the data item `name`."""
+        return f"<<{name} {self.marker}>>\n{disarm(text)}\n<</{name} {self.marker}>>"
+
+
+@lru_cache(maxsize=64)
+def _environment(package: str) -> Environment:
+    # Markdown prompts are not HTML; escaping would change the data that the judge must see byte for byte.
+    return Environment(
+        loader=PackageLoader(package, ""),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=False,
+        autoescape=False,  # noqa: S701
+    )
+
+
+def render(package: str, template: str, **values: Any) -> str:
+    """Render the packaged `template` of a rubric folder. Case text enters as values only, never as a template."""
+    return _environment(package).get_template(template).render(**values).strip()
