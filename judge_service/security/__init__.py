@@ -1,0 +1,1 @@
+"""Keys and roles as pure functions: no HTTP, no database, no clock of its own."""

@@ -1,0 +1,55 @@
+"""The one table of who may do what.
+
+Owns permissions and their assignment to roles. A route names a permission, never a role.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from judge_service.domain.principal import Role
+
+
+class Permission(StrEnum):
+    """One thing a caller may be allowed to do."""
+
+    READ_CATALOG = "catalog:read"
+    """Read rubrics and judges."""
+    JUDGE = "judgments:create"
+    """Have a case judged: spends tokens."""
+    READ_JUDGMENTS = "judgments:read"
+    START_RUNS = "runs:create"
+    READ_RUNS = "runs:read"
+    CANCEL_RUNS = "runs:cancel"
+    CHECK_JUDGES = "judges:check"
+    """Compile every rubric on a judge."""
+    MANAGE_KEYS = "keys:manage"
+    """Make, list and revoke API keys."""
+
+
+_CATALOG = frozenset({Permission.READ_CATALOG})
+_SCORE = _CATALOG | {
+    Permission.JUDGE,
+    Permission.READ_JUDGMENTS,
+    Permission.START_RUNS,
+    Permission.READ_RUNS,
+    Permission.CANCEL_RUNS,
+}
+_LEAD = _SCORE | {Permission.CHECK_JUDGES}
+
+PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
+    Role.SCORE: _SCORE,
+    # An annotator sees no verdict of a judge before the own label: reading judgments would unblind.
+    Role.ANNOTATE: _CATALOG,
+    Role.LEAD: _LEAD,
+    Role.ADMIN: frozenset(Permission),
+}
+
+
+def may(role: Role, permission: Permission) -> bool:
+    """True if `role` has `permission`."""
+    return permission in PERMISSIONS[role]
+
+
+def roles_with(permission: Permission) -> tuple[Role, ...]:
+    """The roles that have `permission`, least powerful first."""
+    return tuple(role for role in Role if may(role, permission))
