@@ -1,0 +1,81 @@
+"""Terminals: where output goes, how an error is said, and the exit codes.
+
+Owns the words of a failure on standard error. Imports Rich only when something is printed.
+"""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from judge_service.errors import InvalidInput, JudgeServiceError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+OK = 0
+"""Everything that was asked for was done."""
+FAILED = 1
+"""Nothing was scored, or the command could not do its work."""
+USAGE = 2
+"""The command line itself was wrong."""
+
+
+def out() -> "Console":
+    """The console for results. Without a terminal lines are 100 columns wide."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+
+
+def err() -> "Console":
+    """The console for progress, notices and errors."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 100)
+
+
+def note(text: str) -> None:
+    """One line on standard error that is no error."""
+    typer.echo(text, err=True)
+
+
+def say_json(value: Any) -> None:
+    """`value` as indented JSON on standard output. Raises ValueError on NaN: no number is ever undefined silently."""
+    import json
+
+    typer.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def report_error(error: JudgeServiceError) -> None:
+    """Say what went wrong, which fields are concerned, and nothing that is a secret."""
+    from judge_service.telemetry import redact
+
+    typer.echo(redact(f"Error: {error.message}"), err=True)
+    for problem in error.fields:
+        typer.echo(redact(f"  {problem.path}: {problem.message}"), err=True)
+
+
+class Commands(typer.core.TyperGroup):
+    """A group whose commands may raise the service's errors: they become a sentence and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. A JudgeServiceError or an unreadable file ends with exit code 1."""
+        try:
+            return super().invoke(ctx)
+        except JudgeServiceError as error:
+            report_error(error)
+            raise typer.Exit(FAILED) from error
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            name = f"{error.filename}: " if error.filename else ""
+            typer.echo(f"Error: {name}{error.strerror or error}", err=True)
+            raise typer.Exit(FAILED) from error
+
+
+def usage_error(message: str, option: str) -> InvalidInput:
+    """An error about one option, for checks that only the command itself can make."""
+    from judge_service.errors import FieldProblem
+
+    return InvalidInput(message, fields=[FieldProblem(option, message)])

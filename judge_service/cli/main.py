@@ -1,0 +1,43 @@
+"""The command `judge-service`: puts the nouns together.
+
+Owns the list of commands and nothing else. Every command imports what it needs when it runs, so that help is quick.
+"""
+
+import sys
+
+import typer
+
+from judge_service.cli import agreement, demo, judge, judges, keys, models, rubrics, serve, version
+from judge_service.cli.console import Commands
+
+EPILOG = "Exit codes: 0 done; 1 nothing was scored, or it failed; 2 the command line itself was wrong."
+
+app = typer.Typer(
+    name="judge-service",
+    cls=Commands,
+    help="LLM judges whose verdicts carry their measured agreement with humans.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+app.command(name="judge")(judge.judge)
+app.command(name="agreement")(agreement.agreement)
+app.add_typer(rubrics.app, name="rubrics")
+app.add_typer(judges.app, name="judges")
+app.add_typer(models.app, name="models")
+app.add_typer(keys.app, name="keys")
+app.command(name="serve")(serve.serve)
+app.command(name="demo")(demo.demo)
+app.command(name="version")(version.version)
+
+
+def main() -> None:
+    """Entry point of the installed command."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        typer.echo("Stopped. What is recorded stays; run the same command again to go on.", err=True)
+        sys.exit(130)

@@ -1,0 +1,40 @@
+"""Options that several commands share, and how they become settings."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from judge_service.settings import Settings
+
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        help="Database to use, such as sqlite:///judgments.sqlite3. Default: JUDGE_SERVICE_DATABASE_URL.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+
+
+def settings_for(database: str | None = None) -> "Settings":
+    """The settings of this installation, with the database replaced when one is given.
+
+    Raises ConfigurationError naming the environment variable that is wrong.
+    """
+    from pydantic import ValidationError
+
+    from judge_service.errors import ConfigurationError, FieldProblem
+    from judge_service.settings import Settings
+
+    try:
+        return Settings() if database is None else Settings(database_url=database)
+    except ValidationError as error:
+        raise ConfigurationError(
+            "The settings are not usable as they are.",
+            fields=[
+                FieldProblem(f"JUDGE_SERVICE_{'_'.join(str(part) for part in item['loc']).upper()}", item["msg"])
+                for item in error.errors(include_url=False, include_input=False)
+            ],
+        ) from error

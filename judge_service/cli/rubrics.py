@@ -1,0 +1,98 @@
+"""`judge-service rubrics`: what can be judged."""
+
+from typing import Annotated, Any
+
+import typer
+
+from judge_service.cli.console import Commands, out, say_json
+from judge_service.cli.options import JsonOption
+
+app = typer.Typer(cls=Commands, help="List the rubrics and read one.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_rubrics(as_json: JsonOption = False) -> None:
+    """List all rubric versions."""
+    from rubrics.registry import all_rubrics
+
+    rows = [
+        {"id": item.id, "title": item.title, "kind": item.kind, "labels": list(item.scale.names),
+         "content_hash": item.content_hash}
+        for item in all_rubrics()
+    ]
+    if as_json:
+        say_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table("Rubric", "Judges", "Title", "Labels", "Hash")
+    for row in rows:
+        judged = "pairs" if row["kind"] == "pairwise" else "one answer"
+        table.add_row(row["id"], judged, row["title"], ", ".join(row["labels"]), row["content_hash"][:12])
+    out().print(table)
+
+
+@app.command("show")
+def show_rubric(
+    rubric: Annotated[str, typer.Argument(help="Rubric, such as faithfulness@1. Without @version: the newest.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Show one rubric: the question, labels, rules, steps and the case fields it reads."""
+    item = find_rubric(rubric)
+    fields = item.case_model.model_json_schema()
+    if as_json:
+        say_json(
+            {
+                "id": item.id, "title": item.title, "question": item.question, "kind": item.kind,
+                "content_hash": item.content_hash,
+                "labels": [{"name": label.name, "description": label.description} for label in item.scale.labels],
+                "score": {"minimum": item.scale.minimum, "maximum": item.scale.maximum, "rule": item.rules.score},
+                "nothing_to_judge": dict(item.rules.nothing_to_judge), "length_policy": item.rules.length_policy,
+                "ties": item.rules.ties, "sources": list(item.rules.sources), "steps": dict(item.steps),
+                "elicitations": list(item.elicitations), "case_schema": fields,
+                "decoding_schemas": {
+                    step: dict(constraint.schema) if hasattr(constraint, "schema") else {"choices": constraint.choices}
+                    for step, constraint in item.sample_constraints().items()
+                },
+            }
+        )
+        return
+    console = out()
+    console.print(f"[bold]{item.id}[/bold]  {item.title}", markup=True)
+    console.print(item.question, markup=False)
+    for title, lines in _sections(item, fields):
+        console.print()
+        console.print(title, style="bold")
+        for line in lines:
+            console.print(f"  {line}", markup=False)
+
+
+def _sections(item: Any, fields: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    required = set(fields.get("required", ()))
+    case = [
+        f"{name}{'' if name in required else ' (optional)'}: {schema.get('description') or 'see the API documentation'}"
+        for name, schema in fields["properties"].items()
+    ]
+    rules = [f"Score: {item.rules.score}", f"Length: {item.rules.length_policy}"]
+    if item.rules.ties:
+        rules.append(f"Ties: {item.rules.ties}")
+    rules += [f"Nothing to judge, {reason}: {text}" for reason, text in item.rules.nothing_to_judge.items()]
+    return [
+        ("Fields of a case", case),
+        ("Labels", [f"{label.name}: {label.description}" for label in item.scale.labels]),
+        ("Rules", rules),
+        ("Steps", [f"{name}: {text}" for name, text in item.steps.items()]),
+        ("Sources", list(item.rules.sources) or ["none named"]),
+        ("Content hash", [item.content_hash]),
+    ]
+
+
+def find_rubric(ref: str) -> Any:
+    """The rubric `ref` names. Raises NotFound with near misses."""
+    from judge_service.errors import NotFound
+    from rubrics.registry import UnknownRubric, get_rubric
+
+    try:
+        return get_rubric(ref)
+    except UnknownRubric as error:
+        raise NotFound(f"{error.args[0] if error.args else error} See `judge-service rubrics list`.") from error

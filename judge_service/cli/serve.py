@@ -1,0 +1,23 @@
+"""`judge-service serve`: starts the HTTP service."""
+
+from typing import Annotated
+
+import typer
+
+from judge_service.cli.options import DatabaseOption, settings_for
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on. 127.0.0.1: this machine only.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
+    database: DatabaseOption = None,
+) -> None:
+    """Start the HTTP service. It runs until it is stopped."""
+    import uvicorn
+
+    from judge_service.app import create_app
+    from judge_service.telemetry import configure_logging
+
+    settings = settings_for(database)
+    configure_logging(settings.log_level)
+    uvicorn.run(create_app(settings), host=host, port=port, log_config=None, server_header=False)
