@@ -1,0 +1,208 @@
+"""Seeded bootstrap by group: one set of resamples for everything a report shows, so that differences are paired.
+
+A resample is a vector of weights (how often each group was drawn). Statistics that are functions of sums over cases
+(tables, counts, means) are computed for all resamples at once by a matrix product. Knows no statistic.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.estimate import Estimate, InvalidStatisticInput, Reason
+
+DEFAULT_RESAMPLES = 10_000
+FAST_RESAMPLES = 2_000
+DEFAULT_SEED = 20_240_229
+MIN_GROUPS = 10
+FEW_GROUPS = 30
+MAX_UNDEFINED_SHARE = 0.05
+
+_KEEP_BYTES = 64_000_000  # weights up to this size are kept instead of drawn again
+_CHUNK_ELEMENTS = 8_000_000  # weights drawn at a time; keeps the peak near 100 MB
+
+Floats = NDArray[np.float64]
+
+
+def group_codes(groups: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Number groups 0..G-1 in order of first appearance."""
+    seen: dict[Hashable, int] = {}
+    return np.fromiter((seen.setdefault(group, len(seen)) for group in groups), dtype=np.int64, count=len(groups))
+
+
+class Resampler:
+    """Draws `resamples` times G groups with replacement, from `numpy.random.Generator(PCG64(seed))`.
+
+    `groups` names the group of each case (None: every case is its own). Two calls on one Resampler, and two Resamplers
+    with equal seed, size and number of groups, use the same draws.
+    """
+
+    def __init__(
+        self,
+        n_cases: int,
+        groups: Sequence[Hashable] | None = None,
+        *,
+        resamples: int = DEFAULT_RESAMPLES,
+        seed: int = DEFAULT_SEED,
+    ) -> None:
+        if resamples < 1:
+            raise InvalidStatisticInput("a bootstrap needs at least one resample")
+        if groups is not None and len(groups) != n_cases:
+            raise InvalidStatisticInput(f"{len(groups)} groups given for {n_cases} cases")
+        self.n_cases = n_cases
+        self.resamples = resamples
+        self.seed = seed
+        self.codes = np.arange(n_cases, dtype=np.int64) if groups is None else group_codes(groups)
+        self.n_groups = int(self.codes.max()) + 1 if n_cases else 0
+        self.clustered = self.n_groups < n_cases
+
+    @property
+    def method(self) -> str:
+        """Name of the interval for an Estimate."""
+        return "cluster_bootstrap_percentile" if self.clustered else "bootstrap_percentile"
+
+    def _draw(self) -> Iterator[NDArray[np.float32]]:
+        rng = np.random.Generator(np.random.PCG64(self.seed))
+        size = self.n_groups
+        step = max(1, min(self.resamples, _CHUNK_ELEMENTS // max(1, size)))
+        kind = np.uint16 if size <= 1 << 16 else np.uint32
+        for start in range(0, self.resamples, step):
+            rows = min(step, self.resamples - start)
+            draws = rng.integers(0, size, size=(rows, size), dtype=kind).astype(np.int64)
+            draws += (np.arange(rows, dtype=np.int64) * size)[:, None]
+            counts = np.bincount(draws.ravel(), minlength=rows * size)
+            yield counts.reshape(rows, size).astype(np.float32)
+
+    @functools.cached_property
+    def _kept(self) -> tuple[NDArray[np.float32], ...] | None:
+        if 4 * self.resamples * self.n_groups > _KEEP_BYTES:
+            return None
+        return tuple(self._draw())
+
+    def group_weights(self) -> Iterator[NDArray[np.float32]]:
+        """Chunks of shape (resamples in the chunk, groups): how often each group was drawn."""
+        kept = self._kept
+        return self._draw() if kept is None else iter(kept)
+
+    def case_weights(self) -> Iterator[NDArray[np.float32]]:
+        """Chunks of shape (resamples in the chunk, cases): the weight of each case."""
+        for chunk in self.group_weights():
+            yield chunk[:, self.codes] if self.clustered else chunk
+
+    def sums(self, features: NDArray[np.generic]) -> Floats:
+        """Sum of `features` (cases x k) over each resample, shape (resamples, k). Exact for counts below 2**24."""
+        columns = np.asarray(features)
+        if columns.ndim != 2 or columns.shape[0] != self.n_cases:
+            raise InvalidStatisticInput(f"features must have shape ({self.n_cases}, k), not {columns.shape}")
+        if self.clustered:
+            grouped = np.zeros((self.n_groups, columns.shape[1]), dtype=np.float64)
+            np.add.at(grouped, self.codes, columns)
+            columns = grouped
+        exact = columns.dtype.kind in "biu" or bool(np.all(columns == np.round(columns)))
+        kind = np.float32 if exact else np.float64
+        columns = np.ascontiguousarray(columns, dtype=kind)
+        return np.concatenate([np.asarray(chunk, dtype=kind) @ columns for chunk in self.group_weights()]).astype(
+            np.float64
+        )
+
+    def cell_sums(self, cells: NDArray[np.integer], n_cells: int) -> Floats:
+        """Counts of `n_cells` cells in each resample, one cell number a case; shape (resamples, n_cells)."""
+        used, position = np.unique(cells, return_inverse=True)
+        onehot = np.zeros((self.n_cases, used.size), dtype=np.float32)
+        onehot[np.arange(self.n_cases), position] = 1
+        counts = np.zeros((self.resamples, n_cells))
+        counts[:, used] = self.sums(onehot)
+        return counts
+
+    def interval(
+        self,
+        value: float,
+        replicates: Floats,
+        *,
+        n: int | None = None,
+        level: float = 0.95,
+        method: str | None = None,
+        numerator: float | None = None,
+        denominator: float | None = None,
+        flags: tuple[str, ...] = (),
+        details: dict[str, object] | None = None,
+    ) -> Estimate:
+        """Estimate with the percentile interval of `replicates` (NaN = undefined in that resample).
+
+        Under 10 groups: no interval, `too_few_groups`; under 30: flag `few_groups`. More than 5% undefined: no
+        interval, `unstable_bootstrap`. Resamples, seed, unit and the number undefined are in `details`.
+        """
+        defined = replicates[np.isfinite(replicates)]
+        undefined = int(replicates.size - defined.size)
+        facts: dict[str, object] = {
+            **(details or {}),
+            "resamples": self.resamples,
+            "seed": self.seed,
+            "unit": "group" if self.clustered else "case",
+            "groups": self.n_groups,
+            "undefined_resamples": undefined,
+        }
+        marks = flags
+        if self.resamples < DEFAULT_RESAMPLES:
+            marks = (*marks, "fast_bootstrap")
+        low = high = None
+        reason = None
+        if self.n_groups < MIN_GROUPS:
+            reason = Reason.TOO_FEW_GROUPS
+        elif replicates.size == 0 or undefined > MAX_UNDEFINED_SHARE * replicates.size:
+            reason = Reason.UNSTABLE_BOOTSTRAP
+        else:
+            tail = (1 - level) / 2
+            low, high = (float(x) for x in np.quantile(defined, [tail, 1 - tail]))
+            if self.n_groups < FEW_GROUPS:
+                marks = (*marks, "few_groups")
+        return Estimate(
+            value,
+            low,
+            high,
+            self.n_cases if n is None else n,
+            method or self.method,
+            interval_reason=reason,
+            numerator=numerator,
+            denominator=denominator,
+            level=level,
+            flags=marks,
+            details=facts,
+        )
+
+
+def ratio_replicates(numerator: Floats, denominator: Floats) -> Floats:
+    """Divide, with NaN where the denominator is 0."""
+    result = np.full(np.broadcast(numerator, denominator).shape, np.nan)
+    np.divide(numerator, denominator, out=result, where=np.asarray(denominator) != 0)
+    return result
+
+
+def enumerate_means(values: Sequence[float]) -> Floats:
+    """Means of all n**n equally likely resamples of `values` (n <= 7): the exact bootstrap distribution of a mean."""
+    x = np.asarray(values, dtype=np.float64)
+    n = x.size
+    if n == 0 or n > 7:
+        raise InvalidStatisticInput("the full enumeration is for 1 to 7 values")
+    totals = np.zeros(1)
+    for _ in range(n):
+        totals = (totals[:, None] + x[None, :]).ravel()
+    return np.asarray(totals / n)
+
+
+def bootstrap(statistic: Callable[[NDArray[np.int64]], float], resampler: Resampler) -> Floats:
+    """Replicates of any `statistic` of a list of case numbers (repeated as drawn): slow, for what is no sum over cases.
+
+    Return NaN from `statistic` where it is undefined.
+    """
+    replicates = np.empty(resampler.resamples)
+    position = 0
+    cases = np.arange(resampler.n_cases)
+    for chunk in resampler.case_weights():
+        for weights in chunk:
+            replicates[position] = statistic(np.repeat(cases, weights.astype(np.int64)))
+            position += 1
+    return replicates
