@@ -90,6 +90,20 @@ class TooLarge(JudgeServiceError):
     code = "too_large"
 
 
+class UnsupportedMediaType(JudgeServiceError):
+    """The body has a content type that this route does not read."""
+
+    status = 415
+    code = "unsupported_media_type"
+
+
+class RequestTimeout(JudgeServiceError):
+    """The body stopped arriving. Send it again."""
+
+    status = 408
+    code = "request_timeout"
+
+
 class RateLimited(JudgeServiceError):
     """Too many requests with this key. Wait as long as Retry-After says."""
 

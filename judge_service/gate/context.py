@@ -1,0 +1,91 @@
+"""The outermost layer: a request id, security headers on every response, one log line a request, a last catch.
+
+Pure ASGI. Never logs a query, a header or a body.
+"""
+
+import logging
+import re
+import time
+import uuid
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from judge_service.gate.problem import unexpected_response
+from judge_service.telemetry import redact
+
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_log = logging.getLogger("judge_service.access")
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+"""Sent with every response; a page may state its own policy instead of the one that allows nothing."""
+
+
+def request_id(scope: Scope) -> str:
+    """The caller's `X-Request-Id` where it is a short plain word and no secret, else a new one."""
+    for name, value in scope.get("headers", ()):
+        if name == b"x-request-id":
+            text: str = value.decode("latin-1")
+            if _ID.fullmatch(text) and redact(text) == text:
+                return text
+    return uuid.uuid4().hex
+
+
+class RequestContext:
+    """ASGI middleware that wraps everything else. Puts `request_id` into the request's state."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; an exception that nobody handled becomes a 500 problem."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        identifier = request_id(scope)
+        state = scope.setdefault("state", {})
+        state["request_id"] = identifier
+        started = time.perf_counter()
+        status = 0
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-Id"] = identifier
+                for name, value in SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_with_headers)
+        except ClientDisconnect:
+            _log.debug("client left before its request was read, request %s", identifier)
+        except Exception as error:
+            response = unexpected_response(error, identifier)
+            if status:
+                # The response has begun: cutting the connection is the only honest end.
+                raise RuntimeError("response cut off after an error") from None
+            await response(scope, receive, send_with_headers)
+        finally:
+            principal = state.get("principal")
+            _log.info(
+                "%s %s %s %.1f ms key=%s request=%s",
+                scope["method"],
+                redact(ascii(scope["path"])[1:-1]),
+                status or "-",
+                (time.perf_counter() - started) * 1000,
+                principal.key_id if principal is not None else "-",
+                identifier,
+            )

@@ -1,0 +1,71 @@
+"""A route that states who may use it. One that states nothing cannot be made.
+
+Key, rate, permission and the strict reading of the body all happen before FastAPI reads a byte of the body.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+from judge_service.domain.principal import Principal
+from judge_service.gate.authentication import Gate
+from judge_service.gate.reading import strict_request
+from judge_service.security.roles import Permission
+
+F = TypeVar("F", bound=Callable[..., Any])
+_ATTRIBUTE = "__judge_service_permission__"
+
+
+def needs(permission: Permission) -> Callable[[F], F]:
+    """Declare the permission that a caller of this endpoint needs."""
+
+    def mark(endpoint: F) -> F:
+        setattr(endpoint, _ATTRIBUTE, permission)
+        return endpoint
+
+    return mark
+
+
+def public(endpoint: F) -> F:
+    """Declare an endpoint open to everyone, without a key."""
+    setattr(endpoint, _ATTRIBUTE, None)
+    return endpoint
+
+
+def permission_of(endpoint: Callable[..., Any]) -> Permission | None:
+    """The declared permission, None for a public endpoint. Raises TypeError where nothing is declared."""
+    if not hasattr(endpoint, _ATTRIBUTE):
+        name = getattr(endpoint, "__qualname__", repr(endpoint))
+        raise TypeError(f"{name} declares neither a permission (`needs`) nor that it is public (`public`)")
+    permission: Permission | None = getattr(endpoint, _ATTRIBUTE)
+    return permission
+
+
+def principal_of(request: Request) -> Principal:
+    """The principal of a request to a guarded route."""
+    principal = request.state.principal
+    if not isinstance(principal, Principal):
+        raise TypeError("this route is public: it has no principal")
+    return principal
+
+
+class GuardedRoute(APIRoute):
+    """Admits a request, reads its JSON body strictly, then lets FastAPI do its part."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The endpoint behind the gate."""
+        permission = permission_of(self.endpoint)
+        reads_json = self.body_field is not None
+        inner = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            gate: Gate = request.app.state.gate
+            if permission is not None:
+                await gate.admit(request, permission)
+            if reads_json:
+                request = await strict_request(request, max_depth=gate.max_json_depth)
+            return await inner(request)
+
+        return handle
