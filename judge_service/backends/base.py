@@ -124,6 +124,8 @@ class Capabilities:
     deterministic: bool = False
     concurrency: int | None = None
     is_model: bool = True
+    revision: str | None = None
+    """What pins the model beyond its name (a hash of its weights); part of every identity and cache key."""
 
 
 @dataclass(frozen=True, slots=True)

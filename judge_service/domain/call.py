@@ -1,7 +1,7 @@
 """A call: one request to a judge model, as it went."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -69,6 +69,8 @@ class Call(BaseModel):
     parameters_dropped: tuple[str, ...] = ()
     engine: dict[str, Any] = Field(default_factory=dict)
     probabilities: dict[str, dict[str, float]] | None = None
-    label_mass: float | None = None
+    label_mass: dict[str, float] | None = None
+    read_as: Literal["whole", "after_reasoning", "code_fence", "choice"] | None = None
+    """Which part of the raw reply was read; None where nothing could be."""
     cached: bool = False
     error: CallError | None = None

@@ -1,0 +1,318 @@
+"""Asks one question until it is answered or may not be asked again. Every attempt becomes a call record.
+
+Owns the one retry policy of the service: backends never retry by themselves. A wait for a rate limit does not use up
+the attempts meant for failures; a truncated reply is asked again once, and only with a larger limit; a refusal or a
+content filter never is.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from judge_service.backends.base import Backend, BackendFailure, Completion, Request, Subject
+from judge_service.backends.limits import reply_limit
+from judge_service.domain.call import RAW_LIMIT, Call, CallError, Usage
+from judge_service.domain.canonical import content_hash
+from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
+from judge_service.domain.outcome import Enforcement, JudgeErrorReason
+from judge_service.judging.cache import CallCache, cache_key
+from judge_service.judging.probabilities import read_probabilities
+from judge_service.judging.provider import Clock, ProviderGate, WaitedTooLong
+from judge_service.judging.reading import ReplyProblem, read_reply
+from judge_service.telemetry import redact
+from rubrics.model import Ask, LabelProbabilities, Reply
+
+_REPAIRABLE = frozenset(
+    {
+        JudgeErrorReason.PARSE_ERROR,
+        JudgeErrorReason.SCHEMA_ERROR,
+        JudgeErrorReason.MISSING_VERDICT,
+        JudgeErrorReason.ID_MISMATCH,
+        JudgeErrorReason.DUPLICATE_VERDICT,
+    }
+)
+_BACKOFF_S = 0.5
+_BACKOFF_CAP_S = 20.0
+_RATE_LIMIT_PATIENCE = 10.0
+"""A call may wait for rate limits up to this many times its timeout in all."""
+_GROWTH = 4
+"""How much larger the limit of the one attempt after a truncation is."""
+_GRACE_S = 2.0
+
+
+class FatalJudgeError(Exception):
+    """The provider refused the key (401 or 403): no further call can succeed, so the whole run stops."""
+
+
+class NoReply(Exception):
+    """The question has no usable answer. `reason` becomes the judgment's reason."""
+
+    def __init__(self, reason: JudgeErrorReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+def wants_probabilities(judge: Judge) -> bool:
+    """Whether the judge's confidence or order policy rests on token probabilities."""
+    return judge.order_policy is OrderPolicy.AVERAGE_PROBABILITY or judge.confidence in (
+        ConfidenceSource.TOKEN_PROBABILITY,
+        ConfidenceSource.ORDER_AVERAGE,
+        ConfidenceSource.CLASSIFIER,
+    )
+
+
+def storable(text: str) -> str:
+    """`text` with lone surrogates spelled out: they cannot be written as UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _prompt_hash(ask: Ask) -> str:
+    return content_hash([[message.role, storable(message.content)] for message in ask.messages])
+
+
+@dataclass(slots=True)
+class Asker:
+    """Puts the questions of one judgment to one judge and collects the calls.
+
+    `rubric_hash` and `judge_hash` enter the cache key. `fresh` reads no cached reply (and still writes).
+    """
+
+    judge: Judge
+    backend: Backend
+    gate: ProviderGate
+    rubric_hash: str
+    judge_hash: str
+    cache: CallCache | None = None
+    fresh: bool = False
+    clock: Clock = field(default_factory=Clock)
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    jitter: Callable[[], float] = field(default=random.random)
+    calls: list[Call] = field(default_factory=list)
+
+    async def ask(self, ask: Ask, subject: Subject) -> Reply:
+        """The reply to `ask`. Raises NoReply when there is none and FatalJudgeError for a refused key."""
+        judge = self.judge
+        capabilities = self.backend.capabilities
+        request = Request(
+            ask=ask,
+            subject=subject,
+            sampling=judge.sampling,
+            max_tokens=judge.sampling.max_tokens or reply_limit(ask.constraint),
+            timeout_s=judge.limits.timeout_s,
+            want_probabilities=wants_probabilities(judge) and bool(ask.verdicts),
+        )
+        prompt_hash = _prompt_hash(ask)
+        key = cache_key(self.rubric_hash, self.judge_hash, capabilities.revision, request, prompt_hash)
+        if self.cache is not None and not self.fresh and (kept := await self.cache.get(key)) is not None:
+            return self._reuse(kept, request)
+        await self._check_window(request, prompt_hash)
+        attempt, failures, waited, grown = 0, 0, 0.0, False
+        while True:
+            attempt += 1
+            request = replace(request, subject=replace(subject, attempt=attempt))
+            call, reply, failure = await self._once(request, prompt_hash, attempt, waited)
+            self.calls.append(call)
+            if reply is not None:
+                if self.cache is not None and not call.raw_cut:
+                    await self.cache.put(key, call)
+                return reply
+            error = call.error or CallError(reason=JudgeErrorReason.PROVIDER_ERROR, message="no reply")
+            if failure is not None and failure.fatal:
+                raise FatalJudgeError(error.message)
+            if error.reason is JudgeErrorReason.RATE_LIMITED and failure is not None and failure.retryable:
+                wait = self._backoff(attempt) if failure.retry_after_s is None else failure.retry_after_s
+                waited += wait
+                self.gate.hold(wait)
+                if waited > judge.limits.timeout_s * _RATE_LIMIT_PATIENCE:
+                    raise NoReply(error.reason, error.message)
+                continue
+            failures += 1
+            if error.reason is JudgeErrorReason.TRUNCATED:
+                if grown or failures >= judge.limits.attempts or not await self._can_grow(request):
+                    raise NoReply(error.reason, error.message)
+                grown = True
+                request = replace(request, max_tokens=request.max_tokens * _GROWTH)
+                continue
+            if failures >= judge.limits.attempts or not self._may_repeat(error.reason, failure):
+                raise NoReply(error.reason, error.message)
+            if failure is not None:
+                wait = self._backoff(failures) if failure.retry_after_s is None else failure.retry_after_s
+                if failure.retry_after_s is not None:
+                    self.gate.hold(wait)
+                await self.clock.sleep(wait)
+
+    def _backoff(self, attempt: int) -> float:
+        return min(_BACKOFF_CAP_S, _BACKOFF_S * 2.0 ** (attempt - 1)) * (0.5 + self.jitter() / 2)
+
+    def _may_repeat(self, reason: JudgeErrorReason, failure: BackendFailure | None) -> bool:
+        if failure is not None:
+            return failure.retryable
+        # A decoder that is deterministic would give the same bad reply again.
+        return reason in _REPAIRABLE and not self.backend.capabilities.deterministic
+
+    async def _can_grow(self, request: Request) -> bool:
+        window = self.backend.capabilities.context_tokens
+        if self.backend.capabilities.enforcement is Enforcement.GRAMMAR and self.judge.sampling.max_tokens is None:
+            return False
+        if window is None:
+            return True
+        prompt = await self.backend.count_tokens(request)
+        return prompt is None or prompt + request.max_tokens * _GROWTH <= window
+
+    async def _check_window(self, request: Request, prompt_hash: str) -> None:
+        window = self.backend.capabilities.context_tokens
+        if window is None:
+            return
+        prompt = await self.backend.count_tokens(request)
+        if prompt is None or prompt + request.max_tokens <= window:
+            return
+        message = (
+            f"the prompt has {prompt} tokens and the reply may have {request.max_tokens}: "
+            f"{prompt + request.max_tokens} are needed, the judge's window holds {window}"
+        )
+        error = CallError(reason=JudgeErrorReason.CONTEXT_OVERFLOW, message=message)
+        self.calls.append(self._call(request, prompt_hash, 1, self.now(), 0.0, error=error))
+        raise NoReply(JudgeErrorReason.CONTEXT_OVERFLOW, message)
+
+    async def _once(
+        self, request: Request, prompt_hash: str, attempt: int, waited: float
+    ) -> tuple[Call, Reply | None, BackendFailure | None]:
+        limits = self.judge.limits
+        patience = max(limits.timeout_s * _RATE_LIMIT_PATIENCE - waited, 0.0)
+        started_at, started = self.now(), self.clock.monotonic()
+        try:
+            async with self.gate.admit(patience):
+                started_at, started = self.now(), self.clock.monotonic()
+                # Backends keep their own time limit; this one holds even if a backend does not.
+                async with asyncio.timeout(limits.timeout_s + _GRACE_S):
+                    completion = await self.backend.complete(request)
+        except BackendFailure as failure:
+            elapsed = (self.clock.monotonic() - started) * 1000
+            error = CallError(reason=failure.reason, message=redact(storable(failure.message))[:2000])
+            call = self._call(request, prompt_hash, attempt, started_at, elapsed, error=error, raw=failure.raw)
+            if failure.usage is not None:
+                call = call.model_copy(update={"usage": self._priced(failure.usage)})
+            return call, None, failure
+        except WaitedTooLong as problem:
+            impatient = BackendFailure(JudgeErrorReason.RATE_LIMITED, str(problem))
+            error = CallError(reason=impatient.reason, message=impatient.message)
+            return self._call(request, prompt_hash, attempt, started_at, 0.0, error=error), None, impatient
+        except TimeoutError:
+            message = f"no complete reply within {limits.timeout_s:g} s"
+            late = BackendFailure(JudgeErrorReason.TIMEOUT, message, retryable=True)
+            elapsed = (self.clock.monotonic() - started) * 1000
+            error = CallError(reason=late.reason, message=message)
+            return self._call(request, prompt_hash, attempt, started_at, elapsed, error=error), None, late
+        elapsed = (self.clock.monotonic() - started) * 1000
+        usage = self._usage(completion)
+        self.gate.spend((usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
+        call = self._call(request, prompt_hash, attempt, started_at, elapsed, completion=completion)
+        return self._read(request, completion, call)
+
+    def _read(
+        self, request: Request, completion: Completion, call: Call
+    ) -> tuple[Call, Reply | None, BackendFailure | None]:
+        problem: tuple[JudgeErrorReason, str] | None = None
+        if completion.refusal is not None:
+            problem = (JudgeErrorReason.JUDGE_REFUSED, "the judge model declined to answer")
+        elif completion.finish_reason == "content_filter":
+            problem = (JudgeErrorReason.CONTENT_FILTERED, "the provider's content filter stopped the reply")
+        elif completion.finish_reason == "length":
+            problem = (
+                JudgeErrorReason.TRUNCATED,
+                f"the reply was cut at its limit of {request.max_tokens} tokens",
+            )
+        if problem is not None:
+            return self._failed(call, *problem), None, None
+        try:
+            read = read_reply(completion.text, request.ask.constraint, frozenset(request.ask.items))
+        except ReplyProblem as error:
+            return self._failed(call, error.reason, error.message), None, None
+        found: dict[str, LabelProbabilities] = {}
+        if request.want_probabilities:
+            found = read_probabilities(completion.text, read, request.ask.verdicts, completion.tokens)
+        call = call.model_copy(
+            update={
+                "read_as": read.read_as,
+                "probabilities": {name: dict(one.values) for name, one in found.items()} or None,
+                "label_mass": {name: one.mass for name, one in found.items()} or None,
+            }
+        )
+        return call, Reply(read.value, found), None
+
+    def _failed(self, call: Call, reason: JudgeErrorReason, message: str) -> Call:
+        return call.model_copy(update={"error": CallError(reason=reason, message=redact(storable(message))[:2000])})
+
+    def _reuse(self, kept: Call, request: Request) -> Reply:
+        raw = kept.raw or ""
+        read = read_reply(raw, request.ask.constraint, frozenset(request.ask.items))
+        masses: Mapping[str, float] = kept.label_mass or {}
+        found = {
+            name: LabelProbabilities(values, masses.get(name, 1.0))
+            for name, values in (kept.probabilities or {}).items()
+        }
+        free = Usage(prompt_tokens=0, completion_tokens=0, cached_tokens=0, cost_usd=0.0)
+        self.calls.append(
+            kept.model_copy(
+                update={"cached": True, "usage": free, "latency_ms": 0.0, "attempt": 1, "started_at": self.now()}
+            )
+        )
+        return Reply(read.value, found)
+
+    def _priced(self, usage: Usage) -> Usage:
+        price = self.judge.price
+        if usage.cost_usd is not None or price is None:
+            return usage
+        cost = (usage.prompt_tokens or 0) * price.prompt + (usage.completion_tokens or 0) * price.completion
+        return usage.model_copy(update={"cost_usd": cost / 1e6})
+
+    def _usage(self, completion: Completion) -> Usage:
+        total = completion.usage
+        for earlier in completion.earlier_usage:
+            total = total + earlier
+        return self._priced(total)
+
+    def _call(
+        self,
+        request: Request,
+        prompt_hash: str,
+        attempt: int,
+        started_at: datetime,
+        elapsed_ms: float,
+        *,
+        completion: Completion | None = None,
+        error: CallError | None = None,
+        raw: str | None = None,
+    ) -> Call:
+        text = completion.text if completion is not None else raw
+        text = None if text is None else storable(text)
+        subject = request.subject
+        shared: dict[str, Any] = {
+            "step": request.ask.step,
+            "order": subject.order,
+            "repeat": subject.repeat,
+            "attempt": attempt,
+            "judge": self.judge.name,
+            "prompt_hash": prompt_hash,
+            "raw": None if text is None else text[:RAW_LIMIT],
+            "raw_cut": text is not None and len(text) > RAW_LIMIT,
+            "latency_ms": max(elapsed_ms, 0.0),
+            "started_at": started_at,
+            "error": error,
+        }
+        if completion is None:
+            return Call(**shared, model=self.judge.model or self.judge.name)
+        return Call(
+            **shared,
+            model=completion.model,
+            finish_reason=completion.finish_reason,
+            enforcement=completion.enforcement,
+            usage=self._usage(completion),
+            parameters_sent=dict(completion.parameters_sent),
+            parameters_dropped=completion.parameters_dropped,
+            engine=dict(completion.engine),
+        )

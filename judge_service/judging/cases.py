@@ -1,0 +1,40 @@
+"""Reads a case under a rubric: the rubric's own model decides, and refusals name the field."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from judge_service.domain.case import Case
+from judge_service.errors import FieldProblem, InvalidInput
+from rubrics.model import Rubric
+from rubrics.records import CaseInput
+
+
+def field_path(parts: tuple[int | str, ...]) -> str:
+    """`("contexts", 0, "text")` as `contexts[0].text`."""
+    path = ""
+    for part in parts:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    return path
+
+
+def field_problems(error: ValidationError, prefix: str = "") -> tuple[FieldProblem, ...]:
+    """Every problem of a validation error with its path, without echoing the input."""
+    problems = []
+    for item in error.errors(include_url=False, include_context=False, include_input=False):
+        path = field_path(item["loc"])
+        joined = path if not prefix else prefix if not path else f"{prefix}.{path}"
+        problems.append(FieldProblem(joined or "body", str(item["msg"])))
+    return tuple(problems)
+
+
+def parse_case(rubric: Rubric[Any], case: Case) -> CaseInput:
+    """The case as the rubric's model. Raises InvalidInput with paths such as `case.contexts[0]`."""
+    try:
+        return rubric.case_model.model_validate(case.input)
+    except ValidationError as error:
+        problems = field_problems(error, "case")
+        names = ", ".join(sorted({problem.path for problem in problems})[:5])
+        raise InvalidInput(
+            f"Case {case.id!r} does not fit {rubric.id}: see {names}.", fields=problems, extra={"case_id": case.id}
+        ) from None

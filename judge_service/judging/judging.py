@@ -1,0 +1,389 @@
+"""The orchestrator: one case, one rubric, one judge, one judgment.
+
+Drives a rubric's plan, asks both orders of a pair at once, repeats and panels, folds by policy, derives confidence
+and attaches trust. A judge's failure ends in an outcome, never in an exception; only bad input and a refused key raise.
+"""
+
+import asyncio
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from judge_service.backends.base import Subject
+from judge_service.backends.catalog import BackendPool
+from judge_service.domain.call import Call, Usage
+from judge_service.domain.canonical import content_hash
+from judge_service.domain.case import Case
+from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
+from judge_service.domain.judgment import Confidence, Judgment
+from judge_service.domain.outcome import Enforcement, JudgeErrorReason, NotApplicableReason, Outcome
+from judge_service.errors import FieldProblem, InvalidInput, NotFound
+from judge_service.judging.asking import Asker, FatalJudgeError, NoReply, wants_probabilities
+from judge_service.judging.cache import CallCache
+from judge_service.judging.cases import parse_case
+from judge_service.judging.policies import (
+    IncompletePair,
+    NoProbability,
+    answer_of,
+    fold_pair,
+    majority,
+    mean_probabilities,
+    orders_of,
+    quorum_of,
+)
+from judge_service.judging.provider import Clock, ProviderGate
+from judge_service.judging.roster import Roster
+from judge_service.judging.trust import TrustSource, Uncalibrated
+from rubrics.model import NotApplicable, PairFold, PairPlan, Rubric, Scored, SinglePlan, SlotVerdict
+from rubrics.prompt import Fence
+from rubrics.records import CaseInput, Order, Record
+
+__all__ = ["FatalJudgeError", "Judging"]
+
+_STRENGTH = (Enforcement.GRAMMAR, Enforcement.PROVIDER, Enforcement.REASK, Enforcement.NONE)
+_CREDIT: Mapping[str, float] = {"A": 1.0, "tie": 0.5, "B": 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one pass over a case found, before identity, usage and trust are added."""
+
+    outcome: Outcome
+    reason: NotApplicableReason | JudgeErrorReason | None = None
+    detail: str | None = None
+    score: float | None = None
+    label: str | None = None
+    confidence: Confidence | None = None
+    record: Record | None = None
+
+    @classmethod
+    def error(cls, reason: JudgeErrorReason, detail: str) -> "Finding":
+        """A failure of the judge."""
+        return cls(Outcome.JUDGE_ERROR, reason=reason, detail=detail)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What stays the same over all calls of one judgment."""
+
+    rubric: Rubric[Any]
+    case: Case
+    parsed: CaseInput
+    dumped: Mapping[str, Any]
+    fence: Fence
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [text for part in value.values() for text in _texts(part)]
+    if isinstance(value, (list, tuple)):
+        return [text for part in value for text in _texts(part)]
+    return []
+
+
+@dataclass(slots=True)
+class Judging:
+    """Judges cases. One instance serves a whole process; it holds the provider gates and nothing of a case."""
+
+    roster: Roster
+    backends: BackendPool
+    fence_key: bytes = field(kw_only=True, repr=False)
+    cache: CallCache | None = field(kw_only=True, default=None)
+    trust: TrustSource = field(kw_only=True, default_factory=Uncalibrated)
+    clock: Clock = field(kw_only=True, default_factory=Clock)
+    now: Callable[[], datetime] = field(kw_only=True, default=lambda: datetime.now(UTC))
+    _gates: dict[str, ProviderGate] = field(init=False, default_factory=dict)
+
+    def judge_hash(self, judge: Judge) -> str:
+        """The judge's hash; a panel's covers its members too."""
+        if not judge.panel:
+            return judge.content_hash
+        members = [self.roster.get(name).content_hash for name in judge.panel]
+        return content_hash([judge.content_hash, members])
+
+    def identity(self, case: Case, rubric: Rubric[Any], judge: Judge) -> str:
+        """Names the work: rubric, judge, case id and case content as the rubric reads it. Raises InvalidInput."""
+        dumped = parse_case(rubric, case).model_dump(mode="json")
+        return self._identity(case, rubric, judge, content_hash(dumped))
+
+    def _identity(self, case: Case, rubric: Rubric[Any], judge: Judge, case_hash: str) -> str:
+        return content_hash([rubric.content_hash, self.judge_hash(judge), case.id, case_hash])
+
+    def check(self, rubric: Rubric[Any], judge: Judge) -> None:
+        """Refuse a rubric and judge that cannot work together, before any call.
+
+        Raises InvalidInput naming the judge's field, or what opening the backend raises.
+        """
+        if judge.panel:
+            for name in judge.panel:
+                try:
+                    member = self.roster.get(name)
+                except NotFound as error:
+                    raise InvalidInput(error.message, fields=[FieldProblem("judge.panel", error.message)]) from None
+                if member.panel:
+                    raise InvalidInput(
+                        f"The panel {judge.name!r} names the panel {name!r}. Name its members instead.",
+                        fields=[FieldProblem("judge.panel", "a panel may not contain a panel")],
+                    )
+                self.check(rubric, member)
+            return
+        if judge.elicitation not in rubric.elicitations:
+            allowed = ", ".join(rubric.elicitations)
+            message = f"{rubric.id} can be asked {allowed}, not {judge.elicitation}."
+            raise InvalidInput(message, fields=[FieldProblem("judge.elicitation", message)])
+        backend = self.backends.get(judge)
+        capabilities = backend.capabilities
+        needs = judge.order_policy is OrderPolicy.AVERAGE_PROBABILITY and rubric.kind == "pairwise"
+        if needs and capabilities.logprobs is False:
+            message = f"Judge {judge.name!r} averages probabilities, but its backend gives none."
+            raise InvalidInput(message, fields=[FieldProblem("judge.order_policy", message)])
+        wanted = judge.enforcement
+        for step, constraint in rubric.sample_constraints().items():
+            report = backend.compile(constraint)
+            if report.error is not None:
+                message = f"Judge {judge.name!r} cannot enforce step {step!r} of {rubric.id}: {report.error}"
+                raise InvalidInput(message, fields=[FieldProblem("judge", message)])
+            if wanted is not None and _STRENGTH.index(report.enforcement) > _STRENGTH.index(wanted):
+                message = (
+                    f"Judge {judge.name!r} must reach enforcement {wanted.value!r} but reaches "
+                    f"{report.enforcement.value!r} for step {step!r} of {rubric.id}."
+                )
+                raise InvalidInput(message, fields=[FieldProblem("judge.enforcement", message)])
+
+    async def judge(self, case: Case, rubric: Rubric[Any], judge: Judge, *, fresh: bool = False) -> Judgment:
+        """Judge one case. `fresh` asks again although replies are cached.
+
+        Raises InvalidInput for a case that the rubric refuses or a judge that cannot judge it, FatalJudgeError for
+        a refused key, and what opening the backend raises. Everything else is an outcome of the judgment.
+        """
+        started = time.perf_counter()
+        parsed = parse_case(rubric, case)
+        dumped = parsed.model_dump(mode="json")
+        case_hash = content_hash(dumped)
+        judge_hash = self.judge_hash(judge)
+        identity = self._identity(case, rubric, judge, case_hash)
+        fence = Fence.derive(self.fence_key, f"{rubric.content_hash}|{case_hash}", _texts(dumped))
+        work = _Work(rubric, case, parsed, dumped, fence)
+        nothing = rubric.nothing_to_judge(parsed)
+        calls: tuple[Call, ...] = ()
+        if nothing is not None:
+            finding = _not_applicable(nothing)
+        elif judge.panel:
+            finding, calls = await self._panel(work, judge, fresh)
+        else:
+            finding, calls = await self._repeats(work, judge, fresh)
+        model = next((call.model for call in reversed(calls) if call.error is None), judge.model or judge.name)
+        usage = Usage()
+        for call in calls:
+            usage = usage + call.usage
+        return Judgment(
+            id=f"jdg_{uuid.uuid4().hex}",
+            identity=identity,
+            rubric=rubric.id,
+            rubric_hash=rubric.content_hash,
+            judge=judge.name,
+            judge_hash=judge_hash,
+            model=model,
+            case_id=case.id,
+            case_hash=case_hash,
+            group=case.group,
+            metadata=dict(case.metadata),
+            outcome=finding.outcome,
+            reason=finding.reason,
+            detail=finding.detail,
+            score=finding.score,
+            label=finding.label,
+            confidence=finding.confidence,
+            record=None if finding.record is None else finding.record.model_dump(mode="json"),
+            enforcement=_weakest(calls),
+            calls=calls,
+            usage=usage,
+            latency_ms=(time.perf_counter() - started) * 1000,
+            trust=self.trust.trust(rubric.id, rubric.content_hash, judge, judge_hash, model),
+            created_at=self.now(),
+        )
+
+    def _asker(self, work: _Work, judge: Judge, fresh: bool) -> Asker:
+        backend = self.backends.get(judge)
+        key = BackendPool.key(judge)
+        gate = self._gates.get(key)
+        if gate is None:
+            flying = min(judge.limits.concurrency, backend.capabilities.concurrency or judge.limits.concurrency)
+            gate = ProviderGate(judge.limits.model_copy(update={"concurrency": flying}), self.clock)
+            self._gates[key] = gate
+        return Asker(
+            judge=judge,
+            backend=backend,
+            gate=gate,
+            rubric_hash=work.rubric.content_hash,
+            judge_hash=self.judge_hash(judge),
+            cache=self.cache,
+            fresh=fresh,
+            clock=self.clock,
+            now=self.now,
+        )
+
+    async def _panel(self, work: _Work, judge: Judge, fresh: bool) -> tuple[Finding, tuple[Call, ...]]:
+        members = [self.roster.get(name) for name in judge.panel]
+        results = await asyncio.gather(*(self._repeats(work, member, fresh) for member in members))
+        calls = tuple(call for _, made in results for call in made)
+        return _vote([finding for finding, _ in results], quorum_of(len(members), judge.quorum)), calls
+
+    async def _repeats(self, work: _Work, judge: Judge, fresh: bool) -> tuple[Finding, tuple[Call, ...]]:
+        results = await asyncio.gather(*(self._pass(work, judge, repeat, fresh) for repeat in range(judge.repeats)))
+        calls = tuple(call for _, made in results for call in made)
+        if judge.repeats == 1:
+            return results[0][0], calls
+        finding = _vote([one for one, _ in results], quorum_of(judge.repeats, judge.quorum))
+        if judge.confidence is not ConfidenceSource.VOTE_SHARE and finding.confidence is not None:
+            finding = replace(finding, confidence=None)
+        return finding, calls
+
+    async def _pass(self, work: _Work, judge: Judge, repeat: int, fresh: bool) -> tuple[Finding, list[Call]]:
+        if work.rubric.kind == "pairwise":
+            return await self._pair(work, judge, repeat, fresh)
+        asker = self._asker(work, judge, fresh)
+        plan = work.rubric.plan(work.parsed, work.fence, judge.elicitation)
+        try:
+            result = await self._drive(work, plan, asker, None, repeat)
+        except NoReply as error:
+            return Finding.error(error.reason, error.message), asker.calls
+        if isinstance(result, NotApplicable):
+            return _not_applicable(result), asker.calls
+        return (
+            Finding(
+                Outcome.SCORED,
+                score=result.score,
+                label=result.label,
+                confidence=_confidence(judge, result),
+                record=result.record,
+            ),
+            asker.calls,
+        )
+
+    async def _drive(
+        self, work: _Work, plan: SinglePlan | PairPlan, asker: Asker, order: Order | None, repeat: int
+    ) -> Any:
+        subject = Subject(work.rubric.id, work.case.id, work.dumped, order, repeat)
+        try:
+            ask = next(plan)
+            while True:
+                ask = plan.send(await asker.ask(ask, subject))
+        except StopIteration as finished:
+            return finished.value
+        finally:
+            plan.close()
+
+    async def _order(
+        self, work: _Work, judge: Judge, asker: Asker, order: Order, repeat: int
+    ) -> SlotVerdict | NotApplicable | NoReply:
+        plan = work.rubric.plan_pair(work.parsed, order, work.fence, judge.elicitation)
+        try:
+            result: SlotVerdict | NotApplicable = await self._drive(work, plan, asker, order, repeat)
+        except NoReply as error:
+            return error
+        return result
+
+    async def _pair(self, work: _Work, judge: Judge, repeat: int, fresh: bool) -> tuple[Finding, list[Call]]:
+        draw = int(content_hash([work.case.id, work.dumped, repeat])[:8], 16)
+        orders = orders_of(judge.order_policy, draw)
+        askers = {order: self._asker(work, judge, fresh) for order in orders}
+        results = dict(
+            zip(
+                orders,
+                await asyncio.gather(*(self._order(work, judge, askers[order], order, repeat) for order in orders)),
+                strict=True,
+            )
+        )
+        calls = [call for order in orders for call in askers[order].calls]
+        for result in results.values():
+            if isinstance(result, NotApplicable):
+                return _not_applicable(result), calls
+        failed = {order: result for order, result in results.items() if isinstance(result, NoReply)}
+        if failed:
+            return _incomplete(failed, len(orders)), calls
+        given: dict[Order, SlotVerdict] = {o: r for o, r in results.items() if isinstance(r, SlotVerdict)}
+        ab, ba = given.get("AB"), given.get("BA")
+        try:
+            fold = fold_pair(judge.order_policy, ab, ba, judge.tie_band)
+        except IncompletePair as error:
+            return Finding.error(JudgeErrorReason.INCOMPLETE_PAIR, str(error)), calls
+        except NoProbability as error:
+            return Finding.error(JudgeErrorReason.MISSING_VERDICT, str(error)), calls
+        record = work.rubric.pair_record(fold)
+        if fold.outcome is not Outcome.SCORED or fold.verdict is None:
+            said = f"AB: {answer_of('AB', ab.slot)}, BA: {answer_of('BA', ba.slot)}" if ab and ba else None
+            return Finding(Outcome.INCONSISTENT, detail=said, record=record), calls
+        return (
+            Finding(
+                Outcome.SCORED,
+                score=_CREDIT[fold.verdict],
+                label=fold.verdict,
+                confidence=_pair_confidence(judge, fold),
+                record=record,
+            ),
+            calls,
+        )
+
+
+def _not_applicable(nothing: NotApplicable) -> Finding:
+    return Finding(Outcome.NOT_APPLICABLE, reason=nothing.reason, record=nothing.record)
+
+
+def _incomplete(failed: Mapping[Order, NoReply], asked: int) -> Finding:
+    said = "; ".join(f"order {order}: {error.reason.value}: {error.message}" for order, error in failed.items())
+    if len(failed) == asked:
+        return Finding.error(next(iter(failed.values())).reason, said)
+    return Finding.error(JudgeErrorReason.INCOMPLETE_PAIR, said)
+
+
+def _weakest(calls: Sequence[Call]) -> Enforcement:
+    reached = [call.enforcement for call in calls if call.error is None]
+    return max(reached, key=_STRENGTH.index) if reached else Enforcement.NONE
+
+
+def _confidence(judge: Judge, scored: Scored) -> Confidence | None:
+    source = judge.confidence
+    if source is ConfidenceSource.VERBALISED:
+        value = scored.verbalised_confidence
+    elif source in (ConfidenceSource.TOKEN_PROBABILITY, ConfidenceSource.CLASSIFIER):
+        value = scored.token_confidence
+    else:
+        value = None
+    return None if value is None or source is None else Confidence(value=value, source=source)
+
+
+def _pair_confidence(judge: Judge, fold: PairFold) -> Confidence | None:
+    """Token probability of the verdict in one order; with both orders the averaged vector's entry."""
+    mean = mean_probabilities(fold.ab, fold.ba)
+    if not wants_probabilities(judge) or judge.confidence is None or mean is None or fold.verdict is None:
+        return None
+    both = fold.ab is not None and fold.ba is not None
+    source = ConfidenceSource.ORDER_AVERAGE if both else judge.confidence
+    if source is ConfidenceSource.ORDER_AVERAGE and not both:
+        return None
+    return Confidence(value=min(max(mean[fold.verdict], 0.0), 1.0), source=source)
+
+
+def _vote(findings: Sequence[Finding], quorum: int) -> Finding:
+    """The majority of several findings. Below the quorum there is no verdict; a split vote is inconsistent."""
+    cast = [finding for finding in findings if finding.label is not None]
+    if len(cast) >= quorum:
+        vote = majority([finding.label for finding in cast if finding.label is not None])
+        if vote.label is None:
+            counts = ", ".join(f"{label} {count}" for label, count in sorted(vote.counts.items()))
+            return Finding(Outcome.INCONSISTENT, detail=f"the votes are split: {counts}")
+        winner = next(finding for finding in cast if finding.label == vote.label)
+        return replace(winner, confidence=Confidence(value=vote.share, source=ConfidenceSource.VOTE_SHARE))
+    others = [finding for finding in findings if finding.label is None]
+    outcome = Counter((finding.outcome, finding.reason) for finding in others).most_common(1)[0][0]
+    first = next(finding for finding in others if (finding.outcome, finding.reason) == outcome)
+    said = f"{len(cast)} of {len(findings)} votes could be counted, {quorum} are needed"
+    detail = said if first.detail is None else f"{said}; {first.detail}"
+    return replace(first, detail=detail, record=None)

@@ -1,0 +1,84 @@
+"""One gate per provider: how many calls may fly, how fast, and when none may start.
+
+Owns concurrency, request and token rates, and the Retry-After that one refused call imposes on all others. Knows
+no rubric and makes no call itself.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+from judge_service.domain.judge import Limits
+
+_WINDOW_S = 60.0
+
+
+@dataclass(slots=True)
+class Clock:
+    """Time and waiting, injectable so that tests need no real waits. `monotonic` is in seconds."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class WaitedTooLong(Exception):
+    """The provider asked to wait longer than the limit allows."""
+
+
+@dataclass(slots=True)
+class ProviderGate:
+    """Admits calls to one provider within its limits.
+
+    Concurrency counts calls in flight, not cases. Rates hold over any sliding minute. After `hold_until` was
+    called, no call starts before that time.
+    """
+
+    limits: Limits
+    clock: Clock = field(default_factory=Clock)
+    _slots: asyncio.Semaphore = field(init=False)
+    _starts: deque[float] = field(init=False, default_factory=deque)
+    _tokens: deque[tuple[float, int]] = field(init=False, default_factory=deque)
+    _held_until: float = field(init=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        self._slots = asyncio.Semaphore(self.limits.concurrency)
+
+    def hold(self, seconds: float) -> None:
+        """Start no call to this provider for `seconds` from now."""
+        self._held_until = max(self._held_until, self.clock.monotonic() + seconds)
+
+    def spend(self, tokens: int) -> None:
+        """Count tokens that a call used against the token rate."""
+        if self.limits.tokens_per_minute is not None:
+            self._tokens.append((self.clock.monotonic(), tokens))
+
+    def _wait_s(self) -> float:
+        now = self.clock.monotonic()
+        wait = self._held_until - now
+        if (per_minute := self.limits.requests_per_minute) is not None:
+            while self._starts and self._starts[0] <= now - _WINDOW_S:
+                self._starts.popleft()
+            if len(self._starts) >= per_minute:
+                wait = max(wait, self._starts[-per_minute] + _WINDOW_S - now)
+        if (per_minute := self.limits.tokens_per_minute) is not None:
+            while self._tokens and self._tokens[0][0] <= now - _WINDOW_S:
+                self._tokens.popleft()
+            if self._tokens and sum(spent for _, spent in self._tokens) >= per_minute:
+                wait = max(wait, self._tokens[0][0] + _WINDOW_S - now)
+        return wait
+
+    @contextlib.asynccontextmanager
+    async def admit(self, patience_s: float) -> AsyncIterator[None]:
+        """Hold a slot for one call. Raises WaitedTooLong when the wait would exceed `patience_s`."""
+        deadline = self.clock.monotonic() + patience_s
+        async with self._slots:
+            while (wait := self._wait_s()) > 0:
+                if self.clock.monotonic() + wait > deadline:
+                    raise WaitedTooLong(f"the provider asked to wait {wait:.0f} s, more than allowed")
+                await self.clock.sleep(wait)
+            if self.limits.requests_per_minute is not None:
+                self._starts.append(self.clock.monotonic())
+            yield

@@ -1,0 +1,122 @@
+"""Judges by name: the built-in ones, then those of the judges file, then those added at run time.
+
+Owns reading the judges file. Knows no backend: whether a judge can be opened is the backend catalog's matter.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
+from judge_service.errors import ConfigurationError, NotFound
+from judge_service.judging.cases import field_problems
+from judge_service.settings import Settings
+
+BUILT_IN: tuple[Judge, ...] = (
+    Judge(
+        name="embedded",
+        backend="embedded",
+        description=(
+            "Small open model in the process, no key and no network. Reasons before its verdict, both orders. "
+            "Near chance as a judge: it proves the pipeline, not a system."
+        ),
+        confidence=ConfidenceSource.TOKEN_PROBABILITY,
+    ),
+    Judge(
+        name="embedded-direct",
+        backend="embedded",
+        description=(
+            "The same model asked for the bare label; both orders' token probabilities are averaged. Pairs only."
+        ),
+        elicitation="direct",
+        order_policy=OrderPolicy.AVERAGE_PROBABILITY,
+        confidence=ConfidenceSource.TOKEN_PROBABILITY,
+    ),
+    Judge(
+        name="constant",
+        backend="baseline",
+        model="constant",
+        description="Baseline without a model: always the same answer. A judge must beat it.",
+    ),
+    Judge(
+        name="longer",
+        backend="baseline",
+        model="longer",
+        description="Baseline without a model: prefers the longer answer of a pair.",
+    ),
+    Judge(
+        name="overlap",
+        backend="baseline",
+        model="overlap",
+        description="Baseline without a model: word and number overlap with the contexts, with a negation check.",
+    ),
+)
+
+
+def _problem(path: Path, where: str, error: ValidationError) -> ConfigurationError:
+    problems = field_problems(error, where)
+    listed = "; ".join(f"{problem.path}: {problem.message}" for problem in problems[:5])
+    return ConfigurationError(f"{path.name} is not usable: {listed}", fields=problems)
+
+
+def read_judges(path: Path) -> tuple[Judge, ...]:
+    """The judges of a TOML file with one `[judges.NAME]` table each.
+
+    Raises ConfigurationError that names the file and the field.
+    """
+    try:
+        content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigurationError(f"The judges file {path} does not exist.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"The judges file {path} could not be read: {error}") from None
+    tables = content.get("judges", {})
+    unknown = sorted(set(content) - {"judges"})
+    if unknown or not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise ConfigurationError(
+            f"{path.name} may hold [judges.NAME] tables only; found {', '.join(unknown) or 'else'}."
+        )
+    judges = []
+    for name, table in tables.items():
+        try:
+            judges.append(Judge.model_validate({"name": name, **table}))
+        except ValidationError as error:
+            raise _problem(path, f"judges.{name}", error) from None
+    return tuple(judges)
+
+
+class Roster:
+    """All judges of this installation by name. A later definition of a name replaces an earlier one."""
+
+    def __init__(self, judges: Iterable[Judge] = BUILT_IN) -> None:
+        self._judges = {judge.name: judge for judge in judges}
+
+    @classmethod
+    def load(cls, settings: Settings) -> "Roster":
+        """The built-in judges and those of the judges file in force. Raises ConfigurationError."""
+        roster = cls()
+        if (path := settings.judges_path) is not None:
+            for judge in read_judges(path):
+                roster.add(judge)
+        return roster
+
+    def get(self, name: str) -> Judge:
+        """The judge of that name. Raises NotFound with the closest names."""
+        judge = self._judges.get(name)
+        if judge is None:
+            near = difflib.get_close_matches(name, self._judges, n=3, cutoff=0.5)
+            hint = f"Did you mean {', '.join(near)}?" if near else f"Known judges: {', '.join(self._judges)}."
+            raise NotFound(f"There is no judge named {name[:80]!r}. {hint}")
+        return judge
+
+    def all(self) -> tuple[Judge, ...]:
+        """Every judge, built-in ones first."""
+        return tuple(self._judges.values())
+
+    def add(self, judge: Judge) -> None:
+        """Add a judge or replace the one of that name."""
+        self._judges[judge.name] = judge

@@ -1,0 +1,27 @@
+"""How far a judge may be trusted under a rubric: what is attached to every judgment.
+
+Owns the lookup's contract. Knows no statistics: those were measured when the calibration was made.
+"""
+
+from typing import Protocol
+
+from judge_service.domain.judge import Judge
+from judge_service.domain.judgment import Trust
+
+
+class TrustSource(Protocol):
+    """Answers what was measured about a judge under a rubric version."""
+
+    def trust(self, rubric_id: str, rubric_hash: str, judge: Judge, judge_hash: str, model: str) -> Trust:
+        """The trust of one verdict, given the model that the provider reported for it."""
+        ...
+
+
+class Uncalibrated:
+    """No calibration is stored: every verdict says so."""
+
+    def trust(self, rubric_id: str, rubric_hash: str, judge: Judge, judge_hash: str, model: str) -> Trust:
+        """Uncalibrated, with what to do about it."""
+        return Trust(
+            reason=f"No agreement with people has been measured for judge {judge.name!r} under {rubric_id} yet."
+        )
