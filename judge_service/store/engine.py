@@ -1,0 +1,132 @@
+"""Connections: one engine a database, SQLite's settings, short reads, and the one writer.
+
+Knows no table. Everything above it reads with `read()` and writes with `write()` or `submit()`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from judge_service.errors import ConfigurationError, MissingDependency, StoreError
+from judge_service.store.faults import readable
+from judge_service.store.writer import Writer
+
+T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741
+
+BUSY_TIMEOUT_MS = 30_000
+"""How long SQLite waits for another process's write transaction; ours take milliseconds."""
+
+
+def parse_url(url: str) -> URL:
+    """The URL of a supported database. Raises ConfigurationError; the message never holds a password."""
+    try:
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+    except (ArgumentError, ValueError):
+        raise ConfigurationError("The database URL cannot be read. Example: sqlite:////var/lib/judge.sqlite3") from None
+    if backend == "sqlite":
+        if not parsed.database or parsed.database == ":memory:" or "mode=memory" in url:
+            raise ConfigurationError("An SQLite database needs a file: sqlite:///path/to/judge.sqlite3")
+        return parsed.set(drivername="sqlite")
+    if backend in ("postgresql", "postgres"):
+        return parsed.set(drivername="postgresql+psycopg")
+    raise ConfigurationError(f"Databases of kind {backend!r} are not supported: use SQLite or PostgreSQL.")
+
+
+def new_engine(url: URL, *, migrating: bool = False) -> Engine:
+    """An engine with this service's settings. `migrating`: no pool, foreign keys off while tables are rebuilt."""
+    sqlite = url.get_backend_name() == "sqlite"
+    try:
+        if migrating:
+            engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
+        elif sqlite:
+            engine = create_engine(url, pool_size=8, max_overflow=24, hide_parameters=True)
+        else:
+            engine = create_engine(url, pool_size=8, max_overflow=8, pool_pre_ping=True, hide_parameters=True)
+    except ModuleNotFoundError as error:
+        raise MissingDependency(f"PostgreSQL needs the extra `postgres` ({error.name} is not installed).") from error
+    if sqlite:
+
+        def settle(connection: Any, _record: Any) -> None:
+            # The driver's own transaction control begins late and deferred; ours is in `begin` below.
+            connection.isolation_level = None
+            cursor = connection.cursor()
+            cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+            cursor.execute(f"PRAGMA foreign_keys={'OFF' if migrating else 'ON'}")
+            # With the write-ahead log, FULL makes an acknowledged commit survive a power cut; a group pays it once.
+            cursor.execute("PRAGMA synchronous=FULL")
+            cursor.close()
+
+        def begin(connection: Connection) -> None:
+            writing = connection.get_execution_options().get("judge_service_write", False)
+            # A deferred transaction that turns into a write fails at once when another process wrote in between.
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+        event.listen(engine, "connect", settle)
+        event.listen(engine, "begin", begin)
+    return engine
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """One write transaction, committed at the end."""
+    with engine.connect() as plain:
+        connection = plain.execution_options(judge_service_write=True)
+        with connection.begin():
+            yield connection
+
+
+class Database:
+    """An opened database: reads on a pool, writes through one thread."""
+
+    def __init__(self, url: URL) -> None:
+        self.url = url
+        self.engine = new_engine(url)
+        self._writer = Writer(lambda: writing(self.engine))
+
+    @property
+    def is_sqlite(self) -> bool:
+        """True for SQLite."""
+        return self.engine.dialect.name == "sqlite"
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A short read transaction. Keep no such block open across anything slow."""
+        try:
+            with self.engine.connect() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise readable(error) from error
+
+    def submit(self, work: Callable[[Connection], T]) -> "Future[T]":
+        """Have `work` done in the next write transaction. It may be repeated: it must touch the database only."""
+        return self._writer.submit(work)
+
+    def submit_batch(self, apply: Callable[[Connection, Sequence[I]], Sequence[T]], item: I) -> "Future[T]":
+        """Like `submit`, for many small writes of one kind: `apply` gets all waiting items at once."""
+        return self._writer.submit_batch(apply, item)
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Do `work` in a write transaction and wait until it is committed."""
+        return self.submit(work).result()
+
+    def close(self) -> None:
+        """Finish accepted writes and close all connections. Safe to call twice."""
+        self._writer.close()
+        self.engine.dispose()
+
+
+def prepare_folder(url: URL) -> None:
+    """Make the folder of an SQLite file. Raises StoreError when that is not possible."""
+    if url.get_backend_name() != "sqlite" or url.database is None or url.database.startswith("file:"):
+        return
+    try:
+        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"The folder of the database cannot be made: {error.strerror or error}") from error

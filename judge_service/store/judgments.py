@@ -1,0 +1,204 @@
+"""Judgments and their raw calls: recorded exactly once, read back exactly as they were.
+
+Owns supersession: a judge error gives way to the next judgment of the same work and stays as history.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Select, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from judge_service.domain.judgment import Judgment
+from judge_service.domain.outcome import Outcome
+from judge_service.store.engine import Database
+from judge_service.store.tables import CallRow, JudgmentRow, table
+
+JUDGMENTS = table(JudgmentRow)
+CALLS = table(CallRow)
+_USAGE = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
+_BOOKKEEPING = ("superseded_at", "run_id")
+_CONFLICT_ATTEMPTS = 5
+PAGE = 500
+"""Rows asked for at once: below every database's limit of parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    judgment: Judgment
+    run_id: str | None
+    replace: bool
+
+
+@dataclass(slots=True)
+class _Current:
+    id: str
+    settled: bool
+    row: dict[str, Any] | None = None
+    """The row, when it is part of this very batch and not written yet."""
+
+
+class Judgments:
+    """The judgment table. All methods are synchronous unless they say otherwise."""
+
+    def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._clock = clock
+
+    def record(self, judgment: Judgment, run_id: str | None = None, *, replace: bool = False) -> Judgment:
+        """Record exactly once and wait for the commit.
+
+        When the identity already has a current judgment that is no judge error, that one is returned and nothing is
+        written. A judge error is superseded and kept as history; with `replace` so is anything else.
+        """
+        return self.submit(judgment, run_id, replace=replace).result()
+
+    async def record_async(self, judgment: Judgment, run_id: str | None = None, *, replace: bool = False) -> Judgment:
+        """`record` for async callers. Cancelling the wait does not undo the write."""
+        return await asyncio.shield(asyncio.wrap_future(self.submit(judgment, run_id, replace=replace)))
+
+    def submit(self, judgment: Judgment, run_id: str | None = None, *, replace: bool = False) -> "Future[Judgment]":
+        """Queue a record; the future is done after the commit, with what is now current."""
+        return self._database.submit_batch(self._record, _Entry(judgment, run_id, replace))
+
+    def get(self, judgment_id: str) -> Judgment | None:
+        """A judgment by its id, current or superseded."""
+        with self._database.read() as connection:
+            return next(iter(load(connection, select(JUDGMENTS).where(JUDGMENTS.c.id == judgment_id))), None)
+
+    def current(self, identity: str) -> Judgment | None:
+        """The current judgment of one piece of work."""
+        return self.currents((identity,)).get(identity)
+
+    def currents(self, identities: Iterable[str]) -> dict[str, Judgment]:
+        """The current judgments by identity; those that have none are left out."""
+        wanted = list(dict.fromkeys(identities))
+        found: dict[str, Judgment] = {}
+        with self._database.read() as connection:
+            for start in range(0, len(wanted), PAGE):
+                rows = load(connection, _currents(wanted[start : start + PAGE]))
+                found.update((judgment.identity, judgment) for judgment in rows)
+        return found
+
+    def history(self, identity: str) -> list[Judgment]:
+        """Every judgment of one piece of work, oldest first; the current one is the last."""
+        query = (
+            select(JUDGMENTS)
+            .where(JUDGMENTS.c.identity == identity)
+            .order_by(JUDGMENTS.c.superseded_at.is_(None), JUDGMENTS.c.superseded_at, JUDGMENTS.c.created_at)
+        )
+        with self._database.read() as connection:
+            return load(connection, query)
+
+    def _record(self, connection: Connection, entries: Sequence[_Entry]) -> list[Judgment]:
+        for attempt in range(_CONFLICT_ATTEMPTS):
+            try:
+                with connection.begin_nested():
+                    return self._record_once(connection, entries)
+            except IntegrityError:
+                # On PostgreSQL another process may record the same work between our look and our insert; its row
+                # is visible to the next look. SQLite's write lock excludes that.
+                if self._database.is_sqlite or attempt == _CONFLICT_ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _record_once(self, connection: Connection, entries: Sequence[_Entry]) -> list[Judgment]:
+        now = self._clock()
+        columns = (JUDGMENTS.c.id, JUDGMENTS.c.identity, JUDGMENTS.c.outcome)
+        identities = {entry.judgment.identity for entry in entries}
+        query = select(*columns).where(JUDGMENTS.c.identity.in_(identities), JUDGMENTS.c.superseded_at.is_(None))
+        current = {
+            row.identity: _Current(row.id, row.outcome != Outcome.JUDGE_ERROR) for row in connection.execute(query)
+        }
+        answers: list[str] = []
+        rows: list[dict[str, Any]] = []
+        calls: list[dict[str, Any]] = []
+        superseded: list[str] = []
+        written: dict[str, Judgment] = {}
+        for entry in entries:
+            judgment = entry.judgment
+            there = current.get(judgment.identity)
+            if there is not None:
+                if there.id == judgment.id or (there.settled and not entry.replace):
+                    answers.append(there.id)
+                    continue
+                if there.row is not None:
+                    there.row["superseded_at"] = now
+                else:
+                    superseded.append(there.id)
+            row = _judgment_row(judgment, entry.run_id)
+            rows.append(row)
+            calls.extend(_call_rows(judgment))
+            written[judgment.id] = judgment
+            answers.append(judgment.id)
+            current[judgment.identity] = _Current(judgment.id, judgment.outcome is not Outcome.JUDGE_ERROR, row)
+        if superseded:
+            statement = update(JUDGMENTS).where(JUDGMENTS.c.id.in_(superseded), JUDGMENTS.c.superseded_at.is_(None))
+            connection.execute(statement.values(superseded_at=now))
+        if rows:
+            connection.execute(insert(JUDGMENTS), rows)
+        if calls:
+            connection.execute(insert(CALLS), calls)
+        known = set(answers) - written.keys()
+        if known:
+            stored = load(connection, select(JUDGMENTS).where(JUDGMENTS.c.id.in_(known)))
+            written.update((judgment.id, judgment) for judgment in stored)
+        return [written[answer] for answer in answers]
+
+
+def _currents(identities: Sequence[str]) -> Select[Any]:
+    return select(JUDGMENTS).where(JUDGMENTS.c.identity.in_(identities), JUDGMENTS.c.superseded_at.is_(None))
+
+
+def load(connection: Connection, query: Select[Any]) -> list[Judgment]:
+    """The judgments a query over the judgment table finds, with their calls, in the query's order."""
+    rows = [dict(row) for row in connection.execute(query).mappings()]
+    calls: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    ids = [row["id"] for row in rows]
+    for start in range(0, len(ids), PAGE):
+        of = select(CALLS).where(CALLS.c.judgment_id.in_(ids[start : start + PAGE]))
+        for call in connection.execute(of.order_by(CALLS.c.judgment_id, CALLS.c.position)).mappings():
+            calls[call["judgment_id"]].append(_call_fields(dict(call)))
+    return [_judgment(row, calls.get(row["id"], [])) for row in rows]
+
+
+def _flat_usage(fields: dict[str, Any]) -> dict[str, Any]:
+    fields.update(fields.pop("usage"))
+    return fields
+
+
+def _nest_usage(fields: dict[str, Any]) -> dict[str, Any]:
+    fields["usage"] = {name: fields.pop(name) for name in _USAGE}
+    return fields
+
+
+def _judgment_row(judgment: Judgment, run_id: str | None) -> dict[str, Any]:
+    fields = judgment.model_dump(exclude={"calls"})
+    fields["outcome"] = judgment.outcome.value
+    fields["reason"] = None if judgment.reason is None else judgment.reason.value
+    fields["enforcement"] = judgment.enforcement.value
+    return _flat_usage(fields) | {"superseded_at": None, "run_id": run_id}
+
+
+def _call_rows(judgment: Judgment) -> list[dict[str, Any]]:
+    rows = []
+    for position, call in enumerate(judgment.calls):
+        fields = _flat_usage(call.model_dump())
+        fields["enforcement"] = call.enforcement.value
+        rows.append(fields | {"judgment_id": judgment.id, "position": position})
+    return rows
+
+
+def _call_fields(row: dict[str, Any]) -> dict[str, Any]:
+    del row["judgment_id"], row["position"]
+    return _nest_usage(row)
+
+
+def _judgment(row: dict[str, Any], calls: list[dict[str, Any]]) -> Judgment:
+    fields = {name: value for name, value in row.items() if name not in _BOOKKEEPING}
+    return Judgment.model_validate(_nest_usage(fields) | {"calls": calls})

@@ -1,0 +1,1 @@
+"""Schema revisions, shipped with the package and run when a store is opened."""

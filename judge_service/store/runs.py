@@ -1,0 +1,310 @@
+"""Runs and their planned cases. What is left to do is planned minus recorded; nothing else is kept in step.
+
+Owns the transitions between states: each is one conditional update, so a late writer never takes a state back.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, update
+
+from judge_service.domain.judgment import Judgment
+from judge_service.domain.outcome import Outcome
+from judge_service.domain.run import PlannedCase, Run, RunStatus
+from judge_service.errors import Conflict, NotFound
+from judge_service.store.engine import Database
+from judge_service.store.judgments import JUDGMENTS, load
+from judge_service.store.tables import RunCaseRow, RunRow, table
+
+RUNS = table(RunRow)
+CASES = table(RunCaseRow)
+
+_CURRENT = and_(JUDGMENTS.c.identity == CASES.c.identity, JUDGMENTS.c.superseded_at.is_(None))
+_OPEN = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.CANCELLING)
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeCount:
+    """How many cases of a run share outcome, reason and label, with sums. Sums are None where nothing is known."""
+
+    outcome: Outcome
+    reason: str | None
+    label: str | None
+    n: int
+    score_sum: float | None = None
+    score_square_sum: float | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class Runs:
+    """The run tables."""
+
+    def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._clock = clock
+
+    def create(self, run: Run) -> Run:
+        """Store a new run; one that is stored already under that id is returned as it is."""
+
+        def work(connection: Connection) -> Run:
+            there = _find(connection, run.id)
+            if there is not None:
+                return there
+            fields = run.model_dump(mode="python")
+            row = fields | {"judge": run.judge.model_dump(mode="json"), "status": run.status.value}
+            connection.execute(insert(RUNS), row)
+            return run
+
+        return self._database.write(work)
+
+    def get(self, run_id: str) -> Run | None:
+        """A run by its id."""
+        with self._database.read() as connection:
+            return _find(connection, run_id)
+
+    def list(self, *, limit: int = 50, before: Run | None = None, status: RunStatus | None = None) -> "Sequence[Run]":
+        """Runs, newest first; `before` is the last one of the page before."""
+        query = select(RUNS).order_by(RUNS.c.created_at.desc(), RUNS.c.id.desc()).limit(limit)
+        if before is not None:
+            same = and_(RUNS.c.created_at == before.created_at, RUNS.c.id < before.id)
+            query = query.where(or_(RUNS.c.created_at < before.created_at, same))
+        if status is not None:
+            query = query.where(RUNS.c.status == status.value)
+        with self._database.read() as connection:
+            return [_run(row) for row in connection.execute(query).mappings()]
+
+    def plan(self, run_id: str, cases: Sequence[PlannedCase]) -> int:
+        """Store the next planned cases; how many were new. Planning the same again is a no-op.
+
+        Raises Conflict when another case is planned at a position, or the same work at another position.
+        """
+
+        def work(connection: Connection) -> int:
+            positions = [case.position for case in cases]
+            there_query = select(CASES.c.position, CASES.c.identity).where(
+                CASES.c.run_id == run_id, CASES.c.position.in_(positions)
+            )
+            there = {row.position: row.identity for row in connection.execute(there_query)}
+            for case in cases:
+                if there.get(case.position, case.identity) != case.identity:
+                    raise Conflict(
+                        f"Case {case.case.id!r} is not what run {run_id} planned at this place: the cases, the rubric "
+                        "or the judge changed. Start a new run."
+                    )
+            new = [case for case in cases if case.position not in there]
+            if not new:
+                return 0
+            doubled = select(CASES.c.identity).where(
+                CASES.c.run_id == run_id, CASES.c.identity.in_([case.identity for case in new])
+            )
+            taken = set(connection.execute(doubled).scalars())
+            rows = []
+            for case in new:
+                if case.identity in taken:
+                    raise Conflict(f"Case {case.case.id!r} is in run {run_id} twice.", extra={"case_id": case.case.id})
+                taken.add(case.identity)
+                document = case.case.model_dump(mode="python")
+                rows.append({"run_id": run_id, "position": case.position, "identity": case.identity, "case": document})
+            connection.execute(insert(CASES), rows)
+            more = RUNS.c.n_planned + len(new)
+            connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(n_planned=more))
+            return len(new)
+
+        return self._database.write(work)
+
+    def seal(self, run_id: str, n_planned: int) -> Run:
+        """All cases are planned. Raises Conflict when the run holds another number of cases."""
+
+        def work(connection: Connection) -> Run:
+            count = select(func.count()).select_from(CASES).where(CASES.c.run_id == run_id)
+            found = connection.execute(count).scalar_one()
+            if found != n_planned:
+                raise Conflict(f"Run {run_id} holds {found} cases, not {n_planned}: start a new run.")
+            connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(planned=True, n_planned=found))
+            return _must(connection, run_id)
+
+        return self._database.write(work)
+
+    def pending(
+        self, run_id: str, *, after: int = -1, before: int | None = None, limit: int = 256, retry_errors: bool = False
+    ) -> "Sequence[PlannedCase]":
+        """The next cases with work left, by position, in (`after`, `before`).
+
+        Left is what has no current judgment, and what has a judge error of another run. With `retry_errors` this
+        run's own judge errors are left too.
+        """
+        failed = JUDGMENTS.c.outcome == Outcome.JUDGE_ERROR.value
+        if not retry_errors:
+            failed = and_(failed, or_(JUDGMENTS.c.run_id.is_(None), JUDGMENTS.c.run_id != run_id))
+        query = (
+            select(CASES.c.position, CASES.c.identity, CASES.c.case)
+            .select_from(CASES.outerjoin(JUDGMENTS, _CURRENT))
+            .where(CASES.c.run_id == run_id, CASES.c.position > after, or_(JUDGMENTS.c.id.is_(None), failed))
+            .order_by(CASES.c.position)
+            .limit(limit)
+        )
+        if before is not None:
+            query = query.where(CASES.c.position < before)
+        with self._database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [PlannedCase.model_validate(dict(row)) for row in rows]
+
+    def results(
+        self, run_id: str, *, after: int = -1, limit: int = 256, outcome: Outcome | None = None
+    ) -> "Sequence[tuple[int, Judgment]]":
+        """Current judgments of the run's cases with their positions, in planned order; cases not judged are left out."""
+        query = (
+            select(CASES.c.position, JUDGMENTS.c.id)
+            .select_from(CASES.join(JUDGMENTS, _CURRENT))
+            .where(CASES.c.run_id == run_id, CASES.c.position > after)
+            .order_by(CASES.c.position)
+            .limit(limit)
+        )
+        if outcome is not None:
+            query = query.where(JUDGMENTS.c.outcome == outcome.value)
+        with self._database.read() as connection:
+            places = {row.id: row.position for row in connection.execute(query)}
+            judgments = load(connection, select(JUDGMENTS).where(JUDGMENTS.c.id.in_(places)))
+        return sorted(((places[judgment.id], judgment) for judgment in judgments), key=lambda pair: pair[0])
+
+    def counts(self, run_id: str) -> "Sequence[OutcomeCount]":
+        """The run's current judgments, counted by outcome, reason and label."""
+        c = JUDGMENTS.c
+        query = (
+            select(
+                c.outcome,
+                c.reason,
+                c.label,
+                func.count().label("n"),
+                func.sum(c.score).label("score_sum"),
+                func.sum(c.score * c.score).label("score_square_sum"),
+                func.sum(c.prompt_tokens).label("prompt_tokens"),
+                func.sum(c.completion_tokens).label("completion_tokens"),
+                func.sum(c.cost_usd).label("cost_usd"),
+            )
+            .select_from(CASES.join(JUDGMENTS, _CURRENT))
+            .where(CASES.c.run_id == run_id)
+            .group_by(c.outcome, c.reason, c.label)
+            .order_by(c.outcome, c.reason, c.label)
+        )
+        with self._database.read() as connection:
+            return [
+                OutcomeCount(
+                    outcome=Outcome(row["outcome"]),
+                    reason=row["reason"],
+                    label=row["label"],
+                    n=row["n"],
+                    score_sum=row["score_sum"],
+                    score_square_sum=row["score_square_sum"],
+                    # PostgreSQL sums bigint as numeric.
+                    prompt_tokens=None if row["prompt_tokens"] is None else int(row["prompt_tokens"]),
+                    completion_tokens=None if row["completion_tokens"] is None else int(row["completion_tokens"]),
+                    cost_usd=row["cost_usd"],
+                )
+                for row in connection.execute(query).mappings()
+            ]
+
+    def start(self, run_id: str, worker: str, *, resume: bool = False) -> Run:
+        """To `running`. With `resume` an ended run starts again. Raises Conflict for a state that forbids it."""
+        allowed = {RunStatus.QUEUED, RunStatus.RUNNING}
+        if resume:
+            allowed |= {RunStatus.CANCELLED, RunStatus.FAILED, RunStatus.FINISHED_WITH_ERRORS, RunStatus.FINISHED}
+
+        def work(connection: Connection) -> Run:
+            now = self._clock()
+            there = _must(connection, run_id)
+            values = {
+                "status": RunStatus.RUNNING.value,
+                "message": None,
+                "worker": worker,
+                "heartbeat_at": now,
+                "started_at": there.started_at or now,
+                "finished_at": None,
+            }
+            if not _move(connection, run_id, allowed, values):
+                raise Conflict(f"Run {run_id} is {there.status}: it cannot be started. Resume it explicitly.")
+            return _must(connection, run_id)
+
+        return self._database.write(work)
+
+    def beat(self, run_id: str, worker: str) -> Run:
+        """Say that `worker` still works on the run; the run as it is now (it may have been cancelled elsewhere)."""
+
+        def work(connection: Connection) -> Run:
+            mine = update(RUNS).where(RUNS.c.id == run_id, RUNS.c.worker == worker)
+            connection.execute(mine.values(heartbeat_at=self._clock()))
+            return _must(connection, run_id)
+
+        return self._database.write(work)
+
+    def finish(self, run_id: str, status: RunStatus, message: str | None = None) -> Run:
+        """To an end state. A run that is being cancelled ends as cancelled, an ended run stays as it is."""
+
+        def work(connection: Connection) -> Run:
+            values = {"message": message, "finished_at": self._clock(), "worker": None}
+            _move(
+                connection,
+                run_id,
+                {RunStatus.CANCELLING},
+                values | {"status": RunStatus.CANCELLED.value, "message": None},
+            )
+            _move(connection, run_id, {RunStatus.QUEUED, RunStatus.RUNNING}, values | {"status": status.value})
+            return _must(connection, run_id)
+
+        return self._database.write(work)
+
+    def release(self, run_id: str) -> Run:
+        """Back to `queued`: the process stops in good order and another may go on."""
+
+        def work(connection: Connection) -> Run:
+            values = {"status": RunStatus.QUEUED.value, "worker": None, "heartbeat_at": None}
+            _move(connection, run_id, {RunStatus.RUNNING}, values)
+            return _must(connection, run_id)
+
+        return self._database.write(work)
+
+    def cancel(self, run_id: str) -> Run:
+        """Ask for the end; twice is harmless. A queued run is cancelled at once. Raises NotFound, Conflict when ended."""
+
+        def work(connection: Connection) -> Run:
+            there = _must(connection, run_id)
+            if there.status.ended and there.status is not RunStatus.CANCELLED:
+                raise Conflict(f"Run {run_id} is {there.status} already: there is nothing to cancel.")
+            done = {"status": RunStatus.CANCELLED.value, "finished_at": self._clock()}
+            _move(connection, run_id, {RunStatus.QUEUED}, done)
+            _move(connection, run_id, {RunStatus.RUNNING}, {"status": RunStatus.CANCELLING.value})
+            return _must(connection, run_id)
+
+        return self._database.write(work)
+
+    def open(self) -> "Sequence[Run]":
+        """Runs that have not ended, oldest first."""
+        query = select(RUNS).where(RUNS.c.status.in_([status.value for status in _OPEN]))
+        with self._database.read() as connection:
+            return [_run(row) for row in connection.execute(query.order_by(RUNS.c.created_at, RUNS.c.id)).mappings()]
+
+
+def _move(connection: Connection, run_id: str, from_: set[RunStatus], values: dict[str, Any]) -> bool:
+    states = [status.value for status in from_]
+    moved = connection.execute(update(RUNS).where(RUNS.c.id == run_id, RUNS.c.status.in_(states)).values(**values))
+    return bool(moved.rowcount)
+
+
+def _find(connection: Connection, run_id: str) -> Run | None:
+    row = connection.execute(select(RUNS).where(RUNS.c.id == run_id)).mappings().one_or_none()
+    return None if row is None else _run(row)
+
+
+def _must(connection: Connection, run_id: str) -> Run:
+    run = _find(connection, run_id)
+    if run is None:
+        raise NotFound(f"There is no run {run_id!r}.")
+    return run
+
+
+def _run(row: RowMapping) -> Run:
+    return Run.model_validate(dict(row))

@@ -1,0 +1,77 @@
+"""The store: one object that opens a database and offers its subjects. Knows no HTTP and no judging."""
+
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import TracebackType
+
+from judge_service import __version__
+from judge_service.store.cache import Cache
+from judge_service.store.engine import Database, parse_url
+from judge_service.store.facts import Facts
+from judge_service.store.idempotency import Idempotency
+from judge_service.store.judges import Judges
+from judge_service.store.judgments import Judgments
+from judge_service.store.keys import Keys
+from judge_service.store.migrate import head, upgrade
+from judge_service.store.runs import Runs
+
+
+def utc_now() -> datetime:
+    """The time, aware, in UTC."""
+    return datetime.now(UTC)
+
+
+class Store:
+    """An opened database. Safe for many threads; a second process may open the same one."""
+
+    def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self.judgments = Judgments(database, clock)
+        self.runs = Runs(database, clock)
+        self.keys = Keys(database, clock)
+        self.idempotency = Idempotency(database, clock)
+        self.judges = Judges(database, clock)
+        self.cache = Cache(database, clock)
+        self.facts = Facts(database)
+
+    @classmethod
+    def open(cls, url: str, *, clock: Callable[[], datetime] = utc_now) -> "Store":
+        """Migrate and open. `url` is an SQLAlchemy URL of SQLite (a file) or PostgreSQL.
+
+        Raises ConfigurationError for a URL that cannot be used, NewerDatabase (nothing changed) and StoreError.
+        """
+        parsed = parse_url(url)
+        upgrade(parsed)
+        store = cls(Database(parsed), clock)
+        try:
+            if "installation" not in store.facts.all():
+                facts = {"installation": uuid.uuid4().hex, "created_at": clock().isoformat(), "created_by": __version__}
+                store.facts.settle(facts)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @property
+    def schema_version(self) -> str:
+        """The revision of the tables."""
+        return head()
+
+    def check(self) -> None:
+        """Read one row, to see that the database answers. Raises Unavailable or StoreError."""
+        self.facts.all()
+
+    def close(self) -> None:
+        """Finish accepted writes and close. Safe to call twice."""
+        self._database.close()
+
+    def __enter__(self) -> "Store":
+        """The store itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()

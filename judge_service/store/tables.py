@@ -1,0 +1,201 @@
+"""The tables. Owns names, columns, constraints and indexes; the first revision of the migrations repeats them.
+
+Table classes do not validate: rows are built from domain records and read back into them.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Double, ForeignKey, Index, MetaData, Table, UniqueConstraint, text
+from sqlmodel import Field, SQLModel
+
+from judge_service.store.types import ExactText, JsonText, UtcDateTime
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+"""A constraint without a name cannot be changed by a later migration on SQLite."""
+
+
+class Base(SQLModel):
+    """Base of the tables: metadata of their own, with named constraints."""
+
+    metadata = MetaData(naming_convention=NAMING)
+
+
+def table(model: type[SQLModel]) -> Table:
+    """The Core table behind a table class."""
+    return model.__table__  # type: ignore[attr-defined, no-any-return]
+
+
+class FactRow(Base, table=True):
+    """One fact about this installation."""
+
+    __tablename__ = "facts"
+
+    name: str = Field(primary_key=True)
+    value: str = Field(sa_type=ExactText)
+
+
+class KeyRow(Base, table=True):
+    """An API key without the key."""
+
+    __tablename__ = "api_keys"
+
+    id: str = Field(primary_key=True)
+    name: str = Field(sa_type=ExactText)
+    role: str
+    salt: str
+    digest: str
+    last_four: str
+    created_at: datetime = Field(sa_type=UtcDateTime)
+    last_used_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    revoked_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+class IdempotencyRow(Base, table=True):
+    """One Idempotency-Key of one caller, the hash of its request and the object it made."""
+
+    __tablename__ = "idempotency_keys"
+
+    scope: str = Field(primary_key=True, sa_type=ExactText)
+    key: str = Field(primary_key=True, sa_type=ExactText)
+    request_hash: str
+    object_id: str = Field(sa_type=ExactText)
+    created_at: datetime = Field(sa_type=UtcDateTime, index=True)
+
+
+class JudgeRow(Base, table=True):
+    """A judge that was added while the service ran."""
+
+    __tablename__ = "judges"
+
+    name: str = Field(primary_key=True)
+    content_hash: str
+    document: dict[str, Any] = Field(sa_type=JsonText)
+    created_at: datetime = Field(sa_type=UtcDateTime)
+    updated_at: datetime = Field(sa_type=UtcDateTime)
+
+
+class CachedCallRow(Base, table=True):
+    """A good reply that need not be paid twice."""
+
+    __tablename__ = "call_cache"
+
+    key: str = Field(primary_key=True)
+    document: dict[str, Any] = Field(sa_type=JsonText)
+    created_at: datetime = Field(sa_type=UtcDateTime, index=True)
+
+
+class RunRow(Base, table=True):
+    """A run."""
+
+    __tablename__ = "runs"
+
+    id: str = Field(primary_key=True)
+    rubric: str
+    rubric_hash: str
+    judge: dict[str, Any] = Field(sa_type=JsonText)
+    status: str = Field(index=True)
+    message: str | None = Field(default=None, sa_type=ExactText)
+    source: str | None = Field(default=None, sa_type=ExactText)
+    n_planned: int = Field(default=0, sa_type=BigInteger)
+    planned: bool = False
+    worker: str | None = Field(default=None, sa_type=ExactText)
+    heartbeat_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    created_at: datetime = Field(sa_type=UtcDateTime, index=True)
+    started_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    finished_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+class RunCaseRow(Base, table=True):
+    """A planned case of a run: what is left to do is this minus the recorded judgments."""
+
+    __tablename__ = "run_cases"
+    __table_args__ = (UniqueConstraint("run_id", "identity"),)
+
+    run_id: str = Field(sa_column=Column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True))
+    position: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    identity: str
+    case: dict[str, Any] = Field(sa_type=JsonText)
+
+
+class JudgmentRow(Base, table=True):
+    """A judgment. Current while `superseded_at` is null; at most one row per identity is."""
+
+    __tablename__ = "judgments"
+    __table_args__ = (
+        Index(
+            "uq_judgments_current_identity",
+            "identity",
+            unique=True,
+            sqlite_where=text("superseded_at IS NULL"),
+            postgresql_where=text("superseded_at IS NULL"),
+        ),
+    )
+
+    id: str = Field(primary_key=True)
+    identity: str = Field(index=True)
+    superseded_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    run_id: str | None = Field(default=None, foreign_key="runs.id", index=True, ondelete="SET NULL")
+    rubric: str
+    rubric_hash: str
+    judge: str
+    judge_hash: str
+    model: str = Field(sa_type=ExactText)
+    case_id: str = Field(sa_type=ExactText)
+    case_hash: str
+    group: str | None = Field(default=None, sa_type=ExactText)
+    slices: dict[str, Any] = Field(sa_column=Column("metadata", JsonText, nullable=False))
+    outcome: str
+    reason: str | None = None
+    detail: str | None = Field(default=None, sa_type=ExactText)
+    score: float | None = Field(default=None, sa_type=Double)
+    label: str | None = Field(default=None, sa_type=ExactText)
+    confidence: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
+    record: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
+    enforcement: str
+    prompt_tokens: int | None = Field(default=None, sa_type=BigInteger)
+    completion_tokens: int | None = Field(default=None, sa_type=BigInteger)
+    cached_tokens: int | None = Field(default=None, sa_type=BigInteger)
+    cost_usd: float | None = Field(default=None, sa_type=Double)
+    latency_ms: float = Field(sa_type=Double)
+    trust: dict[str, Any] = Field(sa_type=JsonText)
+    created_at: datetime = Field(sa_type=UtcDateTime)
+
+
+class CallRow(Base, table=True):
+    """One request to a model, in the order in which the judgment holds them."""
+
+    __tablename__ = "calls"
+
+    judgment_id: str = Field(sa_column=Column(ForeignKey("judgments.id", ondelete="CASCADE"), primary_key=True))
+    position: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    step: str = Field(sa_type=ExactText)
+    order: str | None = None
+    repeat: int
+    attempt: int
+    judge: str = Field(sa_type=ExactText)
+    model: str = Field(sa_type=ExactText)
+    prompt_hash: str
+    raw: str | None = Field(default=None, sa_type=ExactText)
+    raw_cut: bool
+    finish_reason: str | None = Field(default=None, sa_type=ExactText)
+    enforcement: str
+    prompt_tokens: int | None = Field(default=None, sa_type=BigInteger)
+    completion_tokens: int | None = Field(default=None, sa_type=BigInteger)
+    cached_tokens: int | None = Field(default=None, sa_type=BigInteger)
+    cost_usd: float | None = Field(default=None, sa_type=Double)
+    latency_ms: float = Field(sa_type=Double)
+    started_at: datetime = Field(sa_type=UtcDateTime)
+    parameters_sent: dict[str, Any] = Field(sa_type=JsonText)
+    parameters_dropped: list[str] = Field(sa_type=JsonText)
+    engine: dict[str, Any] = Field(sa_type=JsonText)
+    probabilities: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
+    label_mass: float | None = Field(default=None, sa_type=Double)
+    cached: bool
+    error: dict[str, Any] | None = Field(default=None, sa_type=JsonText)

@@ -1,0 +1,73 @@
+"""Column types that read back exactly what was written, the same on SQLite and PostgreSQL.
+
+Owns UTC times, JSON and free text. SQLite forgets time zones; PostgreSQL refuses NUL in text and neither takes a
+lone surrogate; model replies hold all three.
+"""
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import DateTime, Dialect, Text
+from sqlalchemy.types import TypeDecorator
+
+_UNSTORABLE = re.compile("[\x00\x1b\ud800-\udfff]")
+_ESCAPED = re.compile("\x1b([0-9a-f]{4})")
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware datetime, stored in UTC with microseconds. Raises ValueError for a naive one."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """To UTC."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a stored time needs a time zone")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Aware again."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class ExactText(TypeDecorator[str]):
+    """Any Python string. NUL, ESC and lone surrogates are kept as ESC and four hex digits, so equality still works."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Escape what a database would refuse."""
+        if value is None or (value.isascii() and "\x00" not in value and "\x1b" not in value):
+            return value
+        return _UNSTORABLE.sub(lambda match: f"\x1b{ord(match[0]):04x}", value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        """The string as it was."""
+        if value is None or "\x1b" not in value:
+            return value
+        return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), value)
+
+
+class JsonText(TypeDecorator[Any]):
+    """A JSON value as ASCII text, so that any string in it survives. Python None is SQL NULL. Refuses NaN."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        """Dump. Raises ValueError for NaN or Infinity, TypeError for what is no JSON."""
+        if value is None:
+            return None
+        return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        """Load."""
+        return None if value is None else json.loads(value)
