@@ -99,6 +99,7 @@ class Judging:
     clock: Clock = field(kw_only=True, default_factory=Clock)
     now: Callable[[], datetime] = field(kw_only=True, default=lambda: datetime.now(UTC))
     _gates: dict[str, ProviderGate] = field(init=False, default_factory=dict)
+    _checked: set[tuple[str, str]] = field(init=False, default_factory=set)
 
     def judge_hash(self, judge: Judge) -> str:
         """The judge's hash; a panel's covers its members too."""
@@ -167,6 +168,9 @@ class Judging:
         dumped = parsed.model_dump(mode="json")
         case_hash = content_hash(dumped)
         judge_hash = self.judge_hash(judge)
+        if (rubric.content_hash, judge_hash) not in self._checked:
+            self.check(rubric, judge)
+            self._checked.add((rubric.content_hash, judge_hash))
         identity = self._identity(case, rubric, judge, case_hash)
         fence = Fence.derive(self.fence_key, f"{rubric.content_hash}|{case_hash}", _texts(dumped))
         work = _Work(rubric, case, parsed, dumped, fence)

@@ -97,8 +97,9 @@ def _candidates(raw: str) -> Iterator[tuple[ReadAs, int, int]]:
     ends = [match.end() for match in _REASONING_END.finditer(raw)]
     for end in reversed(ends):
         yield "after_reasoning", end, len(raw)
-    # A fence counts only outside the reasoning, and only if it is the one fence there.
-    for start in [*reversed(ends), *([] if ends else [0])]:
+    # A fence counts only outside the reasoning, and only if it is the one fence there. One that opens at the
+    # start and closes at the end holds any tags as text inside its strings.
+    for start in [*reversed(ends), 0]:
         body = raw[start:]
         stripped = body.strip()
         inline = _INLINE_FENCE.match(stripped)
@@ -106,7 +107,10 @@ def _candidates(raw: str) -> Iterator[tuple[ReadAs, int, int]]:
             offset = start + body.index(stripped)
             yield "code_fence", offset + inline.start(1), offset + inline.end(1)
         lines = list(_FENCE.finditer(raw, start))
-        if len(lines) == 2 and raw[lines[1].start() : lines[1].end()].strip() in ("```", "~~~"):
+        if len(lines) != 2 or raw[lines[1].start() : lines[1].end()].strip() not in ("```", "~~~"):
+            continue
+        covered = all(lines[0].end() <= end <= lines[1].start() for end in ends if end > start)
+        if covered:
             yield "code_fence", lines[0].end(), lines[1].start()
 
 
@@ -136,6 +140,15 @@ def _schema_problem(error: ValidationError, items: frozenset[str]) -> ReplyProbl
     return ReplyProblem(JudgeErrorReason.SCHEMA_ERROR, f"the reply does not fit the rubric's schema: {where[:500]}")
 
 
+def _same_types(given: Any, read: Any) -> bool:
+    """Whether nothing was converted: Python takes 87.0 for 87 and false for 0 where only equality is checked."""
+    if isinstance(given, dict) and isinstance(read, dict):
+        return all(_same_types(value, read.get(key)) for key, value in given.items())
+    if isinstance(given, list) and isinstance(read, list | tuple):
+        return len(given) == len(read) and all(map(_same_types, given, read))
+    return type(given) is type(read)
+
+
 def read_json(raw: str, constraint: JsonConstraint, items: frozenset[str] = frozenset()) -> ReadReply:
     """The one JSON object in `raw`, validated against the constraint's model.
 
@@ -160,11 +173,14 @@ def read_json(raw: str, constraint: JsonConstraint, items: frozenset[str] = froz
         except (ValueError, RecursionError):
             continue
         try:
-            return ReadReply(constraint.model.model_validate(value), read_as, start, end)
+            validated = constraint.model.model_validate(value)
         except ValidationError as error:
             raise _schema_problem(error, items) from None
         except (ValueError, RecursionError, OverflowError):
             raise ReplyProblem(JudgeErrorReason.SCHEMA_ERROR, "the reply could not be validated") from None
+        if not _same_types(value, validated.model_dump()):
+            raise ReplyProblem(JudgeErrorReason.SCHEMA_ERROR, "the reply has a value of the wrong type")
+        return ReadReply(validated, read_as, start, end)
     raise ReplyProblem(JudgeErrorReason.PARSE_ERROR, "the reply is not one JSON object")
 
 
