@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from calibration import contingency
 from calibration.estimate import Estimate, InvalidStatisticInput, Reason
-from calibration.intervals import proportion
-from calibration.resample import DEFAULT_RESAMPLES, DEFAULT_SEED, Resampler, ratio_replicates
+from calibration.resample import DEFAULT_RESAMPLES, DEFAULT_SEED, Resampler, ratio_replicates, share
 
 Codes = NDArray[np.int8]
 
@@ -330,14 +329,7 @@ class _Replicates:
 
     def share(self, hits: NDArray[np.bool_]) -> Estimate:
         """A share of all cases: Wilson, or the cluster bootstrap when cases are grouped."""
-        n = len(hits)
-        successes = int(hits.sum())
-        if n == 0 or not self._resampler.clustered:
-            return proportion(successes, n)
-        sums = self._resampler.sums(np.column_stack([hits, np.ones(n, dtype=bool)]))
-        return self._resampler.interval(
-            successes / n, ratio_replicates(sums[:, 0], sums[:, 1]), numerator=successes, denominator=n
-        )
+        return share(hits, None, self._resampler)
 
     def accuracy(self, judged: Sequence[bool]) -> Estimate:
         """Mean accuracy over the judged orders; the orders of a case stay together when resampling."""

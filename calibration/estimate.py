@@ -109,6 +109,7 @@ class Estimate:
                 if not math.isfinite(number):
                     raise InvalidStatisticInput(f"{name} of an estimate is {number}")
                 object.__setattr__(self, name, float(number))
+        object.__setattr__(self, "details", plain(self.details))
         if (self.value is None) != (self.undefined_reason is not None):
             raise InvalidStatisticInput("an estimate has either a value or a reason why it has none")
         if (self.low is None) != (self.high is None):
@@ -122,6 +123,11 @@ class Estimate:
     def undefined(cls, reason: Reason, n: int, method: str, **fields: Any) -> Estimate:
         """An estimate without a value; `fields` are further fields of the estimate."""
         return cls(None, None, None, n, method, undefined_reason=reason, **fields)
+
+    @classmethod
+    def point(cls, value: float, n: int, method: str, **fields: Any) -> Estimate:
+        """A value for which no interval is defined (a p-value, a sample size, a descriptive score)."""
+        return cls(value, None, None, n, method, interval_reason=Reason.NOT_ESTIMATED, **fields)
 
     @property
     def defined(self) -> bool:
@@ -165,7 +171,7 @@ class Estimate:
         if self.flags:
             record["flags"] = list(self.flags)
         if self.details:
-            record["details"] = {key: plain(value) for key, value in self.details.items()}
+            record["details"] = dict(self.details)
         return record
 
 

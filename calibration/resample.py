@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.estimate import Estimate, InvalidStatisticInput, Reason
+from calibration.intervals import proportion
 
 DEFAULT_RESAMPLES = 10_000
 FAST_RESAMPLES = 2_000
@@ -172,6 +173,20 @@ class Resampler:
             flags=marks,
             details=facts,
         )
+
+
+def share(
+    hits: NDArray[np.bool_], known: NDArray[np.bool_] | None = None, resampler: Resampler | None = None
+) -> Estimate:
+    """Share of `hits` among the `known` cases (None: all): Wilson, or the cluster bootstrap when cases are grouped."""
+    among = np.ones(hits.size, dtype=bool) if known is None else known
+    n, successes = int(among.sum()), int((hits & among).sum())
+    if n == 0 or resampler is None or not resampler.clustered:
+        return proportion(successes, n)
+    sums = resampler.sums(np.column_stack([hits & among, among]))
+    return resampler.interval(
+        successes / n, ratio_replicates(sums[:, 0], sums[:, 1]), n=n, numerator=successes, denominator=n
+    )
 
 
 def ratio_replicates(numerator: Floats, denominator: Floats) -> Floats:

@@ -1,0 +1,346 @@
+"""How far one judge agrees with one human label a case, under a declared set of classes.
+
+Owns the labels' coding, the rules for undefined values and failed verdicts, and the names of the figures; the formulas
+are in `contingency`, several raters in `raters`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibration import contingency
+from calibration.estimate import Estimate, InvalidStatisticInput, Reason, finite
+from calibration.intervals import wilson
+from calibration.resample import Resampler, ratio_replicates, share
+
+FAILED = -1
+"""Code of a judge's verdict that is missing or unreadable."""
+
+SKEWED_PREVALENCE = 0.8
+"""From this share of the larger human class on, kappa is marked as depressed by prevalence."""
+
+
+def code_labels(labels: Sequence[object], classes: Sequence[object], what: str) -> NDArray[np.int64]:
+    """Numbers 0..K-1 of labels in the declared order of `classes`; None becomes -1, anything else is refused."""
+    number = {label: position for position, label in enumerate(classes)}
+    if len(number) != len(classes):
+        raise InvalidStatisticInput("a class is declared twice")
+    codes = np.empty(len(labels), dtype=np.int64)
+    for position, label in enumerate(labels):
+        if label is None:
+            codes[position] = FAILED
+        elif label in number:
+            codes[position] = number[label]
+        else:
+            raise InvalidStatisticInput(f"{what}[{position}]: {label!r} is not one of the declared classes")
+    return codes
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PairedLabels:
+    """A judge's and a human's label for the same cases, coded by the declared classes.
+
+    `judge` may hold -1 (no usable verdict: stays in the denominators and counts as not agreeing); `human` never does.
+    `ordered` says that the classes are in a meaningful order.
+    """
+
+    classes: tuple[str, ...]
+    judge: NDArray[np.int64]
+    human: NDArray[np.int64]
+    groups: tuple[Hashable, ...] | None = None
+    ordered: bool = False
+    unlabelled: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        judge: Sequence[object],
+        human: Sequence[object],
+        classes: Sequence[object],
+        *,
+        groups: Sequence[Hashable] | None = None,
+        ordered: bool = False,
+    ) -> PairedLabels:
+        """From labels. The judge's None is a failed verdict; a case whose human label is None is left out, counted."""
+        if len(judge) != len(human) or (groups is not None and len(groups) != len(human)):
+            raise InvalidStatisticInput("judge, human and groups must have one entry for each case")
+        human_codes = code_labels(human, classes, "human")
+        judge_codes = code_labels(judge, classes, "judge")
+        kept = human_codes != FAILED
+        return cls(
+            tuple(str(label) for label in classes),
+            judge_codes[kept],
+            human_codes[kept],
+            None if groups is None else tuple(group for group, keep in zip(groups, kept, strict=True) if keep),
+            ordered,
+            int((~kept).sum()),
+        )
+
+    @classmethod
+    def from_table(
+        cls, table: ArrayLike, classes: Sequence[object] | None = None, *, ordered: bool = False
+    ) -> PairedLabels:
+        """From counts, rows the judge's class and columns the human's, K x K."""
+        counts = np.asarray(table)
+        if counts.ndim != 2 or counts.shape[0] != counts.shape[1] or np.any(counts < 0):
+            raise InvalidStatisticInput("a table of agreement is square and holds counts")
+        k = counts.shape[0]
+        cells = np.repeat(np.arange(k * k), counts.ravel().astype(np.int64))
+        names = tuple(str(label) for label in (range(k) if classes is None else classes))
+        if len(names) != k:
+            raise InvalidStatisticInput(f"{len(names)} classes declared for a {k} x {k} table")
+        return cls(names, cells // k, cells % k, None, ordered)
+
+    def __len__(self) -> int:
+        return len(self.human)
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Where the judge gave a usable verdict."""
+        return np.asarray(self.judge != FAILED)
+
+    def resampler(self, **options: int) -> Resampler:
+        """A bootstrap over the cases or, where given, their groups; `options`: resamples, seed."""
+        return Resampler(len(self), self.groups, **options)
+
+
+class Agreement:
+    """Every figure of agreement of one judge, with intervals when a `resampler` over the same cases is given.
+
+    The resampled tables are computed once and shared, so intervals of different figures are of the same resamples.
+    Without a resampler only Wilson intervals are given; the others say `not_estimated`.
+    """
+
+    def __init__(self, labels: PairedLabels, resampler: Resampler | None = None) -> None:
+        if resampler is not None and resampler.n_cases != len(labels):
+            raise InvalidStatisticInput("the resampler is not over these cases")
+        self.labels = labels
+        self.resampler = resampler
+
+    @functools.cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """Counts of shape (K + 1, K): judge's class by human class, the last row the failed verdicts."""
+        k = len(self.labels.classes)
+        table = np.zeros((k + 1, k), dtype=np.int64)
+        rows = np.where(self.labels.judge == FAILED, k, self.labels.judge)
+        np.add.at(table, (rows, self.labels.human), 1)
+        return table
+
+    @property
+    def table(self) -> NDArray[np.float64]:
+        """The K x K table of the usable verdicts."""
+        return self.counts[:-1].astype(np.float64)
+
+    @functools.cached_property
+    def _resampled(self) -> NDArray[np.float64] | None:
+        if self.resampler is None or len(self.labels) == 0:
+            return None
+        k = len(self.labels.classes)
+        rows = np.where(self.labels.judge == FAILED, k, self.labels.judge)
+        return self.resampler.cell_sums(rows * k + self.labels.human, (k + 1) * k).reshape(-1, k + 1, k)
+
+    def raw(self) -> Estimate:
+        """Share of all expected cases on which judge and human give the same label; a failed verdict does not agree."""
+        return self._with_failures(share(self.labels.judge == self.labels.human, None, self.resampler))
+
+    def raw_valid(self) -> Estimate:
+        """The same share over the usable verdicts only; shown beside `raw`, never instead of it."""
+        return share(self.labels.judge == self.labels.human, self.labels.known, self.resampler)
+
+    def within_one(self) -> Estimate:
+        """Share of all expected cases at most one step apart; null `not_ordered` for classes without an order."""
+        if not self.labels.ordered:
+            return Estimate.undefined(Reason.NOT_ORDERED, len(self.labels), "within_one_step")
+        near = self.labels.known & (np.abs(self.labels.judge - self.labels.human) <= 1)
+        return self._with_failures(share(near, None, self.resampler))
+
+    def kappa(self, weights: str | None = None) -> Estimate:
+        """Cohen's kappa over the usable verdicts; `weights` None, `linear` or `quadratic` (ordered classes only).
+
+        Both sides constant with one class: null `one_class`. One side constant: 0 by formula, flag `constant_rater`.
+        """
+        name = "cohen_kappa" if weights is None else f"cohen_kappa_{weights}"
+        if weights is not None and not self.labels.ordered:
+            return Estimate.undefined(Reason.NOT_ORDERED, int(self.table.sum()), name)
+        return self._of_table(lambda tables: contingency.cohen(tables, weights), name)
+
+    def kappa_failures_wrong(self) -> Estimate:
+        """Cohen's kappa with failed verdicts as a class of their own that no human used: the end with all wrong."""
+        k = len(self.labels.classes)
+
+        def squared(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.concatenate([counts, np.zeros((*counts.shape[:-2], k + 1, 1))], axis=-1)
+
+        return self._figure(
+            squared(self.counts.astype(np.float64)),
+            None if self._resampled is None else squared(self._resampled),
+            contingency.cohen,
+            "cohen_kappa_failures_wrong",
+        )
+
+    def kappa_se(self) -> Estimate:
+        """Large-sample standard error of kappa (Fleiss, Cohen & Everitt 1969): a cross-check of the bootstrap."""
+        kappa = self.kappa()
+        n = kappa.n
+        if kappa.undefined_reason is not None:
+            return Estimate.undefined(kappa.undefined_reason, n, "kappa_se_analytic")
+        p = self.table / n
+        rows, columns = p.sum(axis=1), p.sum(axis=0)
+        chance = float(rows @ columns)
+        observed = float(np.trace(p))
+        value = (observed - chance) / (1 - chance)
+        diagonal = float((np.diag(p) * (1 - (rows + columns) * (1 - value)) ** 2).sum())
+        cross = p * (columns[:, None] + rows[None, :]) ** 2
+        off = (1 - value) ** 2 * float(cross.sum() - np.trace(cross))
+        variance = (diagonal + off - (value - chance * (1 - value)) ** 2) / (n * (1 - chance) ** 2)
+        return Estimate.point(math.sqrt(max(0.0, variance)), n, "kappa_se_analytic")
+
+    def ac(self, weights: str | None = None) -> Estimate:
+        """Gwet's AC1 (weights None) or AC2 over the declared classes; high for skewed classes by construction."""
+        name = "gwet_ac1" if weights is None else f"gwet_ac2_{weights}"
+        if weights is not None and not self.labels.ordered:
+            return Estimate.undefined(Reason.NOT_ORDERED, int(self.table.sum()), name)
+        return self._of_table(lambda tables: contingency.gwet(tables, weights), name, at_least=1)
+
+    def alpha(self, metric: str = "nominal") -> Estimate:
+        """Krippendorff's alpha of judge and human as two raters; `metric` nominal, or ordinal for ordered classes."""
+        from calibration.raters import distances
+
+        name = f"krippendorff_alpha_{metric}"
+        if metric != "nominal" and not self.labels.ordered:
+            return Estimate.undefined(Reason.NOT_ORDERED, int(self.table.sum()), name)
+        if metric not in ("nominal", "ordinal"):
+            raise InvalidStatisticInput("labels have the metrics nominal and ordinal; numbers are for raters.alpha")
+
+        def formula(tables: NDArray[np.float64]) -> NDArray[np.float64]:
+            pairs = tables + np.swapaxes(tables, -2, -1)
+            return contingency.alpha_from_coincidences(pairs, distances(pairs.sum(axis=-1), metric))
+
+        return self._of_table(formula, name)
+
+    def mcc(self) -> Estimate:
+        """Matthews correlation, multi-class R_K; null `one_class` when either side uses one class only."""
+        return self._of_table(contingency.gorodkin, "mcc")
+
+    def balanced_accuracy(self) -> Estimate:
+        """Mean over the human classes of the share the judge gives the same; failed verdicts do not agree."""
+
+        def formula(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+            support = counts.sum(axis=-2)
+            hits = np.diagonal(counts[..., :-1, :], axis1=-2, axis2=-1)
+            rates = np.divide(hits, support, out=np.zeros_like(support), where=support > 0)
+            return ratio_replicates(rates.sum(axis=-1), (support > 0).sum(axis=-1).astype(np.float64))
+
+        return self._figure(self.counts.astype(np.float64), self._resampled, formula, "balanced_accuracy", at_least=1)
+
+    def per_class(self) -> dict[str, dict[str, Estimate]]:
+        """For each class: `tpr`, `tnr`, `precision` with Wilson intervals; null where the denominator is 0.
+
+        TPR keeps failed verdicts as misses, TNR as misses too (a failed verdict rejects nothing); precision is over the
+        judge's verdicts of the class.
+        """
+        judge, human = self.labels.judge, self.labels.human
+        rates = {}
+        for code, label in enumerate(self.labels.classes):
+            positive = human == code
+            rates[label] = {
+                "tpr": self._rate((judge == code) & positive, positive, Reason.NO_POSITIVE_LABELS),
+                "tnr": self._rate(
+                    (judge != code) & self.labels.known & ~positive, ~positive, Reason.NO_NEGATIVE_LABELS
+                ),
+                "precision": self._rate((judge == code) & positive, judge == code, Reason.EMPTY),
+            }
+        return rates
+
+    def majority_baseline(self) -> Estimate:
+        """Share of the most frequent human class: what a constant answer would reach."""
+        support = self.counts.sum(axis=0)
+        if support.sum() == 0:
+            return share(np.zeros(0, dtype=bool))
+        top = int(support.argmax())
+        estimate = share(self.labels.human == top, None, self.resampler)
+        return dataclasses.replace(estimate, details={**estimate.details, "class": self.labels.classes[top]})
+
+    def headline(self) -> dict[str, Estimate]:
+        """All figures by name; those that need an order only where the classes have one."""
+        figures = {
+            "raw_agreement": self.raw(),
+            "raw_agreement_valid": self.raw_valid(),
+            "valid_rate": share(self.labels.known, None, self.resampler),
+            "cohen_kappa": self.kappa(),
+            "cohen_kappa_failures_wrong": self.kappa_failures_wrong(),
+            "gwet_ac1": self.ac(),
+            "krippendorff_alpha_nominal": self.alpha(),
+            "mcc": self.mcc(),
+            "balanced_accuracy": self.balanced_accuracy(),
+            "majority_baseline": self.majority_baseline(),
+        }
+        if self.labels.ordered:
+            figures |= {
+                "within_one": self.within_one(),
+                "cohen_kappa_linear": self.kappa("linear"),
+                "cohen_kappa_quadratic": self.kappa("quadratic"),
+                "gwet_ac2_linear": self.ac("linear"),
+                "gwet_ac2_quadratic": self.ac("quadratic"),
+                "krippendorff_alpha_ordinal": self.alpha("ordinal"),
+            }
+        return figures
+
+    def _rate(self, hits: NDArray[np.bool_], among: NDArray[np.bool_], reason: Reason) -> Estimate:
+        if not among.any():
+            return Estimate.undefined(reason, 0, "wilson", numerator=0, denominator=0)
+        return share(hits, among, self.resampler)
+
+    def _with_failures(self, estimate: Estimate) -> Estimate:
+        failed = int((~self.labels.known).sum())
+        return dataclasses.replace(estimate, details={**estimate.details, "failed": failed})
+
+    def _of_table(
+        self, formula: Callable[[NDArray[np.float64]], NDArray[np.float64]], name: str, *, at_least: int = 2
+    ) -> Estimate:
+        resampled = None if self._resampled is None else self._resampled[:, :-1, :]
+        return self._figure(self.table, resampled, formula, name, at_least=at_least)
+
+    def _figure(
+        self,
+        table: NDArray[np.float64],
+        resampled: NDArray[np.float64] | None,
+        formula: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+        name: str,
+        *,
+        at_least: int = 2,
+    ) -> Estimate:
+        n = int(table.sum())
+        details: dict[str, object] = {"table": table.astype(np.int64), "classes": list(self.labels.classes)}
+        if n < at_least:
+            return Estimate.undefined(Reason.EMPTY if n == 0 else Reason.N_BELOW_2, n, name, details=details)
+        value = finite(float(formula(table)))
+        if value is None:
+            return Estimate.undefined(Reason.ONE_CLASS, n, name, details=details)
+        flags = self._flags(table)
+        if resampled is None or self.resampler is None:
+            return Estimate.point(value, n, name, flags=flags, details=details)
+        return self.resampler.interval(
+            value, formula(resampled), n=n, method=f"{name}/{self.resampler.method}", flags=flags, details=details
+        )
+
+    def _flags(self, table: NDArray[np.float64]) -> tuple[str, ...]:
+        flags: tuple[str, ...] = ()
+        if np.count_nonzero(table.sum(axis=0)) == 1 or np.count_nonzero(table.sum(axis=1)) == 1:
+            flags = ("constant_rater",)
+        if table.sum(axis=0).max() >= SKEWED_PREVALENCE * table.sum():
+            flags = (*flags, "skewed_prevalence")
+        return flags
+
+
+def wilson_of(estimate: Estimate) -> tuple[float, float] | None:
+    """The plain Wilson interval of a rate from its own counts, for comparison; None for an undefined rate."""
+    if estimate.numerator is None or not estimate.denominator:
+        return None
+    return wilson(int(estimate.numerator), int(estimate.denominator), estimate.level)
