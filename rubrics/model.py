@@ -151,8 +151,8 @@ class PairFold:
     """Both orders of a pair folded under an order policy, in the caller's frame.
 
     `verdict` is `A`, `B` or `tie`, None when the orders disagree or one failed. `ab` and `ba` keep what each
-    order said; None where that order was not asked or failed. `probability_a` is the mean of P(A) over the
-    orders that have one.
+    order said; None where that order was not asked or failed. `probability_a` is the mean over
+    the orders of the probability that A is better, a tie counted half.
     """
 
     policy: str

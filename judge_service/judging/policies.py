@@ -116,7 +116,7 @@ def fold_pair(policy: OrderPolicy, ab: SlotVerdict | None, ba: SlotVerdict | Non
         verdict=verdict,
         ab=ab,
         ba=ba,
-        probability_a=None if mean is None else mean["A"],
+        probability_a=None if mean is None else min(mean["A"] + mean["tie"] / 2, 1.0),
     )
 
 

@@ -157,6 +157,7 @@ def read_json(raw: str, constraint: JsonConstraint, items: frozenset[str] = froz
     """
     if not raw.strip():
         raise ReplyProblem(JudgeErrorReason.PARSE_ERROR, "the reply is empty")
+    items = items & constraint.model.model_fields.keys()
     for read_as, first, last in _candidates(raw):
         start, end = _trim(raw, first, last)
         if start == end or raw[start] != "{":
