@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, meta
 
 _CONTROL = re.compile(
     r"<\|[^<>|\n]{1,64}\|>"  # <|im_start|>, <|eot_id|>, <|endoftext|> and kin
-    r"|<(?:｜|\uff5c)[^<>\n]{1,64}(?:｜|\uff5c)>"  # full-width bars
-    r"|</?(?:s|bos|eos|pad|unk|start_of_turn|end_of_turn|think|system|assistant|user)>"
-    r"|\[/?INST\]|\[/?(?:SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]"
+    r"|<\uff5c[^<>\n]{1,64}\uff5c>"  # the same with full-width bars
+    r"|</?(?:s|bos|eos|pad|unk|mask|sop|eop|start_of_turn|end_of_turn|start_of_image|think|system|assistant|user|human"
+    r"|tool_call|tool_response|tools|repo_name|reponame|filename|file_sep|gh_stars|issue_(?:start|comment|closed)"
+    r"|jupyter_(?:start|text|code|output|script)|empty_output|extra_id_\d+|unused\d+|0x[0-9a-f]{2})>"
+    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|IMG|THINK)\]"
+    r"|\[(?:CLS|SEP|MASK|PAD|UNK|gMASK|sMASK)\]"
     r"|<</?SYS>>",
     re.IGNORECASE,
 )
@@ -69,9 +72,33 @@ def _environment(package: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=False,
         autoescape=False,  # noqa: S701
+        # A released template never changes, so no file is looked at again after the first use.
+        auto_reload=False,
     )
 
 
 def render(package: str, template: str, **values: Any) -> str:
     """Render the packaged `template` of a rubric folder. Case text enters as values only, never as a template."""
     return _environment(package).get_template(template).render(**values).strip()
+
+
+def placeholders(package: str, template: str) -> frozenset[str]:
+    """The names that the packaged `template` needs. Raises jinja2.TemplateSyntaxError for a broken template."""
+    environment = _environment(package)
+    loader = environment.loader
+    if loader is None:
+        raise ValueError(f"{package} has no templates")
+    source, _, _ = loader.get_source(environment, template)
+    return frozenset(meta.find_undeclared_variables(environment.parse(source)))
+
+
+def check_template(package: str, template: str, names: Iterable[str]) -> None:
+    """Raises ValueError naming the placeholders of `template` that no value exists for, and values it never uses."""
+    needed, offered = placeholders(package, template), frozenset(names)
+    problems = []
+    if unknown := sorted(needed - offered):
+        problems.append(f"unknown placeholders: {', '.join(unknown)}")
+    if unused := sorted(offered - needed):
+        problems.append(f"unused placeholders: {', '.join(unused)}")
+    if problems:
+        raise ValueError(f"{template}: {'; '.join(problems)}")

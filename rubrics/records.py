@@ -7,7 +7,7 @@ publishes, derived by code) and a *human label*. Knows no rubric in particular a
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AliasChoices, BaseModel, ConfigDict
 
 Order = Literal["AB", "BA"]
 """Presentation order of a pair: `AB` shows the caller's A first, `BA` shows the caller's B first."""
@@ -42,6 +42,15 @@ class CaseInput(BaseModel):
     """Base of a rubric's case model: what the judge is given. Unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=False)
+
+    @classmethod
+    def accepted_fields(cls) -> frozenset[str]:
+        """Every field name a case may use, other spellings included."""
+        names = set(cls.model_fields)
+        for field in cls.model_fields.values():
+            if isinstance(field.validation_alias, AliasChoices):
+                names.update(choice for choice in field.validation_alias.choices if isinstance(choice, str))
+        return frozenset(names)
 
 
 class DecodingModel(BaseModel):

@@ -1,0 +1,1 @@
+"""faithfulness@1: do the contexts support the answer's claims."""

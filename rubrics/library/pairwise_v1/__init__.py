@@ -1,0 +1,1 @@
+"""pairwise@1: which of two answers is better."""
