@@ -156,7 +156,7 @@ class Runs:
     def results(
         self, run_id: str, *, after: int = -1, limit: int = 256, outcome: Outcome | None = None
     ) -> "Sequence[tuple[int, Judgment]]":
-        """Current judgments of the run's cases with their positions, in planned order; cases not judged are left out."""
+        """The cases' current judgments with their positions, in planned order; cases not judged are left out."""
         query = (
             select(CASES.c.position, JUDGMENTS.c.id)
             .select_from(CASES.join(JUDGMENTS, _CURRENT))
@@ -268,7 +268,7 @@ class Runs:
         return self._database.write(work)
 
     def cancel(self, run_id: str) -> Run:
-        """Ask for the end; twice is harmless. A queued run is cancelled at once. Raises NotFound, Conflict when ended."""
+        """Ask for the end; twice is harmless. A queued run is cancelled at once. Conflict when ended, or NotFound."""
 
         def work(connection: Connection) -> Run:
             there = _must(connection, run_id)
