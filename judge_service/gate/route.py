@@ -12,9 +12,11 @@ from fastapi.routing import APIRoute
 from judge_service.domain.principal import Principal
 from judge_service.gate.authentication import Gate
 from judge_service.gate.reading import strict_request
-from judge_service.security.roles import Permission
+from judge_service.security.roles import Permission, roles_with
 
 F = TypeVar("F", bound=Callable[..., Any])
+SECURITY_SCHEME = "apiKey"
+"""Name of the key scheme in the OpenAPI document."""
 _ATTRIBUTE = "__judge_service_permission__"
 
 
@@ -54,9 +56,18 @@ def principal_of(request: Request) -> Principal:
 class GuardedRoute(APIRoute):
     """Admits a request, reads its JSON body strictly, then lets FastAPI do its part."""
 
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        self.permission = permission_of(endpoint)
+        extra = dict(options.pop("openapi_extra", None) or {})
+        if self.permission is not None:
+            extra["security"] = [{SECURITY_SCHEME: []}]
+            extra["x-permission"] = self.permission.value
+            extra["x-roles"] = [role.value for role in roles_with(self.permission)]
+        super().__init__(path, endpoint, openapi_extra=extra, **options)
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The endpoint behind the gate."""
-        permission = permission_of(self.endpoint)
+        permission = self.permission
         reads_json = self.body_field is not None
         inner = super().get_route_handler()
 

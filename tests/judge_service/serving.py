@@ -1,0 +1,28 @@
+"""A real server on a free loopback port, in a thread of its own."""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import uvicorn
+
+
+@contextlib.contextmanager
+def serving(app: Any, *, lifespan: Literal["on", "off"] = "on") -> Iterator[int]:
+    """Serve `app` and yield its port."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(128)
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan=lifespan, timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listener.close()
+        assert not thread.is_alive()
