@@ -106,9 +106,11 @@ class Asker:
             want_probabilities=wants_probabilities(judge) and bool(ask.verdicts),
         )
         prompt_hash = _prompt_hash(ask)
-        key = cache_key(self.rubric_hash, self.judge_hash, capabilities.revision, request, prompt_hash)
-        if self.cache is not None and not self.fresh and (kept := await self.cache.get(key)) is not None:
-            return self._reuse(kept, request)
+        key = ""
+        if self.cache is not None:
+            key = cache_key(self.rubric_hash, self.judge_hash, capabilities.revision, request, prompt_hash)
+            if not self.fresh and (kept := await self.cache.get(key)) is not None:
+                return self._reuse(kept, request)
         await self._check_window(request, prompt_hash)
         attempt, failures, waited, grown = 0, 0, 0.0, False
         while True:

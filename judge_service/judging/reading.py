@@ -174,7 +174,8 @@ def read_json(raw: str, constraint: JsonConstraint, items: frozenset[str] = froz
         except (ValueError, RecursionError):
             continue
         try:
-            validated = constraint.model.model_validate(value)
+            # JSON mode: an array is a legal tuple there, and nothing else is converted.
+            validated = constraint.model.model_validate_json(raw[start:end])
         except ValidationError as error:
             raise _schema_problem(error, items) from None
         except (ValueError, RecursionError, OverflowError):
