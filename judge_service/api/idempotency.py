@@ -1,0 +1,109 @@
+"""Idempotency-Key: the same key with the same request names one object, also when both arrive at once.
+
+In one process a repetition that arrives while the first is still at work waits for it. Among processes the one
+that claims the key first decides which object all of them answer with.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
+
+import anyio.to_thread
+from fastapi import Header
+
+from judge_service.domain.canonical import content_hash
+from judge_service.domain.principal import Principal
+from judge_service.errors import Conflict
+from judge_service.store import Store
+
+T = TypeVar("T")
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\x21-\x7e]+$",
+        description="Send the same key with a repeated request: it answers with the same object.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Generic[T]):
+    """An object that was made: its id, itself, and the status to answer with."""
+
+    identifier: str
+    value: T
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    request_hash: str
+    task: "asyncio.Task[Any]"
+
+
+def scope_of(principal: Principal, route: str) -> str:
+    """Keys of different callers and routes never meet."""
+    return f"{route} by {principal.key_id}"
+
+
+def _conflict() -> Conflict:
+    return Conflict("This Idempotency-Key was used with another request. Use a new key for a new request.")
+
+
+class Once:
+    """Makes objects once a key. One instance a process."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._flying: dict[tuple[str, str], _Flight] = {}
+
+    async def make(
+        self,
+        scope: str,
+        key: str | None,
+        content: Any,
+        work: Callable[[], Awaitable[Stored[T]]],
+        load: Callable[[str], Awaitable[T | None]],
+    ) -> tuple[Stored[T], bool]:
+        """The object of this request, and whether it was made by an earlier one.
+
+        Raises Conflict when the key came with other content, and whatever `work` raises; a request that was
+        refused leaves the key free.
+        """
+        if key is None:
+            return await work(), False
+        request_hash = content_hash(content)
+        flight = self._flying.get((scope, key))
+        repeated = flight is not None
+        if flight is None:
+            task = asyncio.create_task(self._make(scope, key, request_hash, work, load))
+            flight = self._flying[scope, key] = _Flight(request_hash, task)
+            task.add_done_callback(lambda _: self._flying.pop((scope, key), None))
+        elif flight.request_hash != request_hash:
+            raise _conflict()
+        # A caller that leaves does not undo what others wait for.
+        stored, earlier = await asyncio.shield(flight.task)
+        return stored, earlier or repeated
+
+    async def _make(
+        self,
+        scope: str,
+        key: str,
+        request_hash: str,
+        work: Callable[[], Awaitable[Stored[T]]],
+        load: Callable[[str], Awaitable[T | None]],
+    ) -> tuple[Stored[T], bool]:
+        keys = self._store.idempotency
+        there = await anyio.to_thread.run_sync(keys.find, scope, key, request_hash)
+        if there is not None and (value := await load(there)) is not None:
+            return Stored(there, value, 200), True
+        made = await work()
+        claimed = await anyio.to_thread.run_sync(keys.claim, scope, key, request_hash, made.identifier)
+        if claimed != made.identifier and (value := await load(claimed)) is not None:
+            return Stored(claimed, value, 200), True
+        return made, False

@@ -1,0 +1,155 @@
+"""Judges: which there are, how they are configured, and what each can enforce for each rubric."""
+
+from typing import Annotated, Any
+from urllib.parse import urlsplit, urlunsplit
+
+import anyio.to_thread
+from fastapi import APIRouter, Path, Request
+
+from judge_service.api.documents import GUARDED, answers, problems
+from judge_service.api.services import Services, services_of
+from judge_service.domain.judge import Judge
+from judge_service.errors import JudgeServiceError, NotFound
+from judge_service.gate.fields import did_you_mean
+from judge_service.gate.route import GuardedRoute, needs, principal_of
+from judge_service.security.roles import Permission, may
+from judge_service.telemetry import redact
+from rubrics.model import Rubric
+from rubrics.registry import all_rubrics
+
+router = APIRouter(prefix="/v1", tags=["judges"], route_class=GuardedRoute)
+
+Name = Annotated[str, Path(min_length=1, max_length=64, description="Name of the judge.", examples=["overlap"])]
+
+_EXAMPLE: dict[str, Any] = {
+    "name": "overlap",
+    "backend": "baseline",
+    "model": "overlap",
+    "description": "Baseline without a model: word and number overlap with the contexts, with a negation check.",
+    "enforcement": None,
+    "order_policy": "both_orders",
+    "repeats": 1,
+    "confidence": None,
+    "content_hash": "41b7" * 16,
+}
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_secrets(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_secrets(item) for item in value]
+    if isinstance(value, str):
+        return redact(_without_userinfo(value))
+    return value
+
+
+def _without_userinfo(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return text
+    if not parts.netloc or "@" not in parts.netloc:
+        return text
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def describe(services: Services, judge: Judge, *, with_options: bool) -> dict[str, Any]:
+    """A judge as callers see it. `options` (addresses, paths, names of variables) are for those who run judges."""
+    shown = judge.model_dump(mode="json", exclude={"options"})
+    if with_options:
+        shown["options"] = _without_secrets(judge.options)
+    return {**shown, "content_hash": services.judging.judge_hash(judge), "url": f"/v1/judges/{judge.name}"}
+
+
+def _judge(services: Services, name: str) -> Judge:
+    try:
+        return services.roster.get(name)
+    except NotFound:
+        near = did_you_mean(name, [judge.name for judge in services.roster.all()])
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise NotFound(f"There is no judge {name!a}.{hint}", extra={"suggestions": list(near)}) from None
+
+
+@router.get(
+    "/judges",
+    summary="List judges",
+    responses={**answers("Every configured judge.", {"items": [_EXAMPLE]}), **problems(*GUARDED)},
+)
+@needs(Permission.READ_CATALOG)
+async def list_judges(request: Request) -> dict[str, Any]:
+    """Every judge of this installation, built-in ones first."""
+    services = services_of(request)
+    with_options = may(principal_of(request).role, Permission.CHECK_JUDGES)
+    return {"items": [describe(services, judge, with_options=with_options) for judge in services.roster.all()]}
+
+
+@router.get(
+    "/judges/{name}",
+    summary="Read a judge",
+    responses={
+        **answers(
+            "The configuration, and what is known about the judge under each rubric.",
+            {**_EXAMPLE, "trust": {"faithfulness@1": {"level": "uncalibrated", "reason": "Not measured yet."}}},
+        ),
+        **problems(*GUARDED, 404),
+    },
+)
+@needs(Permission.READ_CATALOG)
+async def read_judge(request: Request, name: Name) -> dict[str, Any]:
+    """One judge with its hash and its trust per rubric."""
+    services = services_of(request)
+    judge = _judge(services, name)
+    shown = describe(services, judge, with_options=may(principal_of(request).role, Permission.CHECK_JUDGES))
+    trust = {rubric.id: services.preflight.trust(rubric, judge).model_dump(mode="json") for rubric in all_rubrics()}
+    return {**shown, "trust": trust}
+
+
+@router.get(
+    "/judges/{name}/check",
+    summary="Check a judge",
+    responses={
+        **answers(
+            "Per rubric: can this judge judge by it, and what would be enforced. No call is made.",
+            {
+                "judge": "overlap",
+                "rubrics": [
+                    {
+                        "rubric": "faithfulness@1",
+                        "usable": True,
+                        "problem": None,
+                        "steps": [{"step": "verify", "enforcement": "none", "ignored": [], "error": None}],
+                    }
+                ],
+            },
+        ),
+        **problems(*GUARDED, 404),
+    },
+)
+@needs(Permission.CHECK_JUDGES)
+async def check_judge(request: Request, name: Name) -> dict[str, Any]:
+    """Compile every rubric's schemas for one judge and say what its backend would ignore, with the field's path."""
+    services = services_of(request)
+    judge = _judge(services, name)
+    return {
+        "judge": judge.name,
+        "rubrics": [await anyio.to_thread.run_sync(_check, services, judge, rubric) for rubric in all_rubrics()],
+    }
+
+
+def _check(services: Services, judge: Judge, rubric: Rubric[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"rubric": rubric.id, "usable": True, "problem": None, "steps": []}
+    try:
+        services.judging.check(rubric, judge)
+        if judge.panel:
+            return found
+        backend = services.judging.backends.get(judge)
+        for step, constraint in rubric.sample_constraints().items():
+            report = backend.compile(constraint)
+            ignored = [{"path": part.path, "keyword": part.keyword} for part in report.ignored]
+            found["steps"].append(
+                {"step": step, "enforcement": report.enforcement.value, "ignored": ignored, "error": report.error}
+            )
+    except JudgeServiceError as error:
+        found.update(usable=False, problem={"code": error.code, "message": redact(error.message)})
+    return found

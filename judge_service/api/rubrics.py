@@ -1,0 +1,138 @@
+"""Rubrics: what is judged and how, readable in full."""
+
+import json
+from functools import lru_cache
+from importlib.resources import files
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from fastapi.responses import Response
+
+from judge_service.api.documents import GUARDED, answers, problems
+from judge_service.api.services import rubric_names
+from judge_service.errors import NotFound
+from judge_service.gate.fields import did_you_mean
+from judge_service.gate.route import GuardedRoute, needs
+from judge_service.security.roles import Permission
+from rubrics.model import ChoiceConstraint, Constraint, JsonConstraint, Rubric
+from rubrics.registry import UnknownRubric, all_rubrics, get_rubric
+
+router = APIRouter(prefix="/v1", tags=["rubrics"], route_class=GuardedRoute)
+
+_SUMMARY_EXAMPLE = {
+    "id": "pairwise@1",
+    "name": "pairwise",
+    "version": 1,
+    "title": "Which of two answers is better?",
+    "kind": "pairwise",
+    "content_hash": "9d2e" * 16,
+    "labels": ["A", "B", "tie"],
+}
+
+
+def summary(rubric: Rubric[Any]) -> dict[str, Any]:
+    """A rubric version in one line of a list."""
+    return {
+        "id": rubric.id,
+        "name": rubric.name,
+        "version": rubric.version,
+        "title": rubric.title,
+        "question": rubric.question,
+        "kind": rubric.kind,
+        "content_hash": rubric.content_hash,
+        "labels": list(rubric.scale.names),
+        "url": f"/v1/rubrics/{rubric.id}",
+    }
+
+
+def _constraint(constraint: Constraint) -> dict[str, Any]:
+    if isinstance(constraint, JsonConstraint):
+        return {"type": "json_schema", "schema": json.loads(json.dumps(dict(constraint.schema)))}
+    if isinstance(constraint, ChoiceConstraint):
+        return {"type": "choice", "choices": list(constraint.choices)}
+    raise TypeError(f"unknown constraint {type(constraint).__name__}")
+
+
+def templates(rubric: Rubric[Any]) -> dict[str, str]:
+    """The prompt templates of a rubric version by file name, exactly as they are rendered from."""
+    package = type(rubric).__module__.rpartition(".")[0]
+    if not package:
+        return {}
+    folder = files(package)
+    return {
+        entry.name: entry.read_text(encoding="utf-8")
+        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
+        if entry.name.endswith(".j2")
+    }
+
+
+@lru_cache(maxsize=64)
+def _detail(rubric: Rubric[Any]) -> bytes:
+    scale, rules = rubric.scale, rubric.rules
+    document = {
+        **summary(rubric),
+        "elicitations": list(rubric.elicitations),
+        "steps": dict(rubric.steps),
+        "scale": {
+            "labels": [{"name": label.name, "description": label.description} for label in scale.labels],
+            "ordered": scale.ordered,
+            "minimum": scale.minimum,
+            "maximum": scale.maximum,
+            "higher_is_better": scale.higher_is_better,
+        },
+        "rules": {
+            "score": rules.score,
+            "nothing_to_judge": dict(rules.nothing_to_judge),
+            "length_policy": rules.length_policy,
+            "ties": rules.ties,
+            "sources": list(rules.sources),
+        },
+        "schemas": {
+            "case": rubric.case_model.model_json_schema(),
+            "record": rubric.record_model.model_json_schema(),
+            "label": rubric.label_model.model_json_schema(),
+            "decoding_samples": {step: _constraint(sample) for step, sample in rubric.sample_constraints().items()},
+        },
+        "prompt_templates": templates(rubric),
+        "examples": [{"case": dict(example.case), "quality": example.quality} for example in rubric.examples],
+    }
+    return json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
+
+
+@router.get(
+    "/rubrics",
+    summary="List rubrics",
+    responses={
+        **answers("Every rubric version.", {"items": [_SUMMARY_EXAMPLE]}),
+        **problems(*GUARDED),
+    },
+)
+@needs(Permission.READ_CATALOG)
+async def list_rubrics() -> dict[str, Any]:
+    """Every rubric version that this service can judge by."""
+    return {"items": [summary(rubric) for rubric in all_rubrics()]}
+
+
+@router.get(
+    "/rubrics/{reference}",
+    summary="Read a rubric",
+    responses={
+        **answers(
+            "The version in full: scale, rules, steps, JSON schemas, prompt templates.",
+            {**_SUMMARY_EXAMPLE, "schemas": {"case": {}, "record": {}, "label": {}, "decoding_samples": {}}},
+        ),
+        **problems(*GUARDED, 404),
+    },
+)
+@needs(Permission.READ_CATALOG)
+async def read_rubric(
+    reference: Annotated[str, Path(description="`name@version`, or `name` for the newest.", examples=["pairwise@1"])],
+) -> Response:
+    """One rubric version: what it asks, how the score follows, and every schema a client or judge needs."""
+    try:
+        rubric = get_rubric(reference)
+    except UnknownRubric:
+        near = did_you_mean(reference, rubric_names())
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise NotFound(f"There is no rubric {reference!a}.{hint}", extra={"suggestions": list(near)}) from None
+    return Response(_detail(rubric), media_type="application/json")

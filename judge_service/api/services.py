@@ -1,0 +1,79 @@
+"""What a router may ask of the rest of the service, and how it gets it from a request."""
+
+from typing import Any, Protocol
+
+from starlette.requests import Request
+
+from judge_service.api.components import Component
+from judge_service.api.idempotency import Once
+from judge_service.api.preflight import Preflight
+from judge_service.domain.judge import Judge
+from judge_service.errors import FieldProblem, InvalidInput, JudgeServiceError
+from judge_service.gate.authentication import Gate
+from judge_service.gate.fields import did_you_mean
+from judge_service.judging.judging import Judging
+from judge_service.judging.roster import Roster
+from judge_service.runs.execute import Executor
+from judge_service.settings import Settings
+from judge_service.store import Store
+from rubrics.model import Rubric
+from rubrics.registry import UnknownRubric, all_rubrics, get_rubric
+
+
+class Services(Protocol):
+    """The parts of the service that routers use. The composition root provides them."""
+
+    settings: Settings
+    store: Store
+    roster: Roster
+    judging: Judging
+    executor: Executor
+    preflight: Preflight
+    once: Once
+
+    async def components(self) -> list[Component]:
+        """The state of each part."""
+        ...
+
+
+def services_of(request: Request) -> Services:
+    """The services behind a request."""
+    services: Services = request.app.state.service
+    return services
+
+
+def gate_of(request: Request) -> Gate:
+    """The gate in front of a request."""
+    gate: Gate = request.app.state.gate
+    return gate
+
+
+def _unknown(path: str, noun: str, name: str, known: list[str]) -> InvalidInput:
+    near = did_you_mean(name, known)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return InvalidInput(
+        f"There is no {noun} {name!a}.{hint}",
+        fields=[FieldProblem(path, f"{path}: there is no {noun} {name!a}.{hint}")],
+        extra={"suggestions": list(near)},
+    )
+
+
+def rubric_names() -> list[str]:
+    """Every rubric version's id and every plain name."""
+    return [name for rubric in all_rubrics() for name in (rubric.id, rubric.name)]
+
+
+def rubric_in(reference: str, *, path: str = "rubric") -> Rubric[Any]:
+    """The rubric that a body names. Raises InvalidInput on `path`, with near misses."""
+    try:
+        return get_rubric(reference)
+    except UnknownRubric:
+        raise _unknown(path, "rubric", reference, rubric_names()) from None
+
+
+def judge_in(services: Services, name: str, *, path: str = "judge") -> Judge:
+    """The judge that a body names. Raises InvalidInput on `path`, with near misses."""
+    try:
+        return services.roster.get(name)
+    except JudgeServiceError:
+        raise _unknown(path, "judge", name, [judge.name for judge in services.roster.all()]) from None

@@ -1,0 +1,139 @@
+"""The composition root: opens the parts, puts them together, closes them. Used by the server and the command line."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+
+import anyio.to_thread
+from fastapi import FastAPI
+
+from judge_service import __version__
+from judge_service.api.components import Component
+from judge_service.api.idempotency import Once
+from judge_service.api.openapi import DESCRIPTION, document
+from judge_service.api.preflight import Preflight
+from judge_service.api.routers import ROUTERS
+from judge_service.backends.catalog import BackendPool
+from judge_service.domain.principal import Role
+from judge_service.errors import JudgeServiceError
+from judge_service.gate import problem
+from judge_service.gate.authentication import Authenticator, Gate
+from judge_service.gate.context import RequestContext
+from judge_service.gate.limits import BodyLimit, RateLimiter
+from judge_service.judging.judging import Judging
+from judge_service.judging.roster import Roster
+from judge_service.runs.execute import Executor
+from judge_service.security.keys import issue
+from judge_service.settings import Settings
+from judge_service.store import Store
+
+
+@dataclass(slots=True)
+class Service:
+    """The opened parts of one installation. Close it with `aclose`, or use it as an async context manager."""
+
+    settings: Settings
+    store: Store
+    roster: Roster
+    backends: BackendPool
+    judging: Judging
+    executor: Executor
+    preflight: Preflight = field(init=False)
+    once: Once = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.preflight = Preflight(self.judging)
+        self.once = Once(self.store)
+
+    @classmethod
+    def open(cls, settings: Settings) -> "Service":
+        """Open the database (migrating it) and put the parts together. Opens no backend and loads no model.
+
+        Raises ConfigurationError, NewerDatabase or StoreError. Blocks; async callers use a thread.
+        """
+        roster = Roster.load(settings)
+        store = Store.open(settings.database)
+        try:
+            backends = BackendPool(settings)
+            judging = Judging(roster, backends, fence_key=settings.fence_secret)
+            executor = Executor(store, judging)
+        except BaseException:
+            store.close()
+            raise
+        return cls(settings, store, roster, backends, judging, executor)
+
+    async def aclose(self) -> None:
+        """Close the backends, then the database. Safe to call twice."""
+        try:
+            await self.backends.aclose()
+        finally:
+            await anyio.to_thread.run_sync(self.store.close)
+
+    async def __aenter__(self) -> "Service":
+        """The service itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.aclose()
+
+    def first_key(self) -> str | None:
+        """Make an admin key if there is no key at all, and return it: it can be shown this once. None otherwise."""
+        key, plain = issue("first admin", Role.ADMIN)
+        return plain if self.store.keys.add_first(key) else None
+
+    async def components(self) -> list[Component]:
+        """What each part can do right now."""
+        try:
+            await anyio.to_thread.run_sync(self.store.check)
+            database = Component("database", "ok", "answers")
+        except JudgeServiceError:
+            database = Component("database", "down", "does not answer")
+        judges = Component("judges", "ok", f"{len(self.roster.all())} configured")
+        return [database, judges]
+
+
+def create_app(settings: Settings | None = None, *, service: Service | None = None) -> FastAPI:
+    """The HTTP service. Parts are opened when it starts and closed when it stops.
+
+    With `service`, that one is used and left open: for callers that build their own. On the first start an admin
+    key is made and written once to standard error, never to the log.
+    """
+    settings = service.settings if service is not None else settings or Settings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        running = service if service is not None else await anyio.to_thread.run_sync(Service.open, settings)
+        try:
+            authenticator = Authenticator(running.store.keys.get, running.store.keys.touch)
+            limiter = RateLimiter(settings.requests_per_minute)
+            app.state.gate = Gate(authenticator, limiter, max_json_depth=settings.max_json_depth)
+            app.state.service = running
+            first = await anyio.to_thread.run_sync(running.first_key)
+            if first is not None:
+                sys.stderr.write(f"Admin key, shown this once: {first}\n")
+                sys.stderr.flush()
+            yield
+        finally:
+            if service is None:
+                await running.aclose()
+
+    app = FastAPI(
+        title="judge-service",
+        version=__version__,
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    for router in ROUTERS:
+        app.include_router(router)
+    app.openapi = lambda: document(app)  # type: ignore[method-assign]
+    problem.install(app)
+    app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
+    app.add_middleware(RequestContext)
+    return app
