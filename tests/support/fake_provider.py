@@ -343,6 +343,15 @@ def _position(options: Mapping[str, float]) -> dict[str, Any]:
     return {**top[0], "top_logprobs": top}
 
 
+async def until(condition: Callable[[], bool], limit_s: float = 5.0) -> None:
+    """Wait until the server has come to a state; its thread is another one, so there is nothing to await."""
+    for _ in range(round(limit_s / 0.005)):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("the server did not come to that state in time")
+
+
 def hanging(how: str) -> Reply:
     """A reply that never ends; see `Reply.hang`."""
     return Reply(hang=how)
