@@ -1,0 +1,192 @@
+"""The SDKs that send chat requests: LiteLLM for every provider, and the client of an OpenAI-compatible server.
+
+Owns how both are set up: no hidden retry, no redirect, no telemetry, checked addresses. Imported SDKs stay inside.
+"""
+
+import asyncio
+import logging
+import os
+from typing import Any
+
+from judge_service.backends.transport import ChatAnswer, ChatRequest, ProviderOptions, resolve
+from judge_service.errors import MissingDependency
+
+NO_KEY = "none"
+"""Sent to servers that want no key: the client insists on one."""
+
+POOL = {"max_connections": 1000, "max_keepalive_connections": 100}
+
+
+def open_client(options: ProviderOptions, key: str | None) -> Any:
+    """An `openai.AsyncOpenAI` for `options.base_url`: no retry, no redirect, only checked addresses."""
+    try:
+        import httpx2
+        import openai
+    except ImportError as error:  # pragma: no cover - declared dependencies
+        raise MissingDependency(f"The package {error.name} is missing: pip install openai") from error
+    http = httpx2.AsyncClient(follow_redirects=False, limits=httpx2.Limits(**POOL), timeout=None)
+    _guard(http, allow_private=options.allow_private)
+    return openai.AsyncOpenAI(
+        api_key=key or NO_KEY, base_url=options.base_url, max_retries=0, timeout=None, http_client=http
+    )
+
+
+def _guard(http: Any, *, allow_private: bool) -> None:
+    import httpcore2
+
+    class CheckedBackend(httpcore2.AsyncNetworkBackend):
+        """Connects to addresses that were checked after resolving, so that the name cannot point elsewhere since."""
+
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> Any:
+            addresses = await resolve(host, port, allow_private=allow_private)
+            failure: Exception = httpcore2.ConnectError("the host has no address")
+            for address in addresses:
+                try:
+                    return await self._inner.connect_tcp(address, port, *args, **kwargs)
+                except httpcore2.ConnectError as error:
+                    failure = error
+            raise failure
+
+        async def connect_unix_socket(self, path: str, *args: Any, **kwargs: Any) -> Any:
+            raise httpcore2.ConnectError("unix sockets are not used")
+
+        async def sleep(self, seconds: float) -> None:
+            await self._inner.sleep(seconds)
+
+    # httpx2 has no public way to hand a network backend through; a test shows that a refused host gets no connection.
+    pool = http._transport._pool
+    pool._network_backend = CheckedBackend(pool._network_backend)
+
+
+class LiteLLMTransport:
+    """Sends through LiteLLM: with `base_url` over a client of our own, else to the provider that the model names."""
+
+    def __init__(self, options: ProviderOptions, key: str | None) -> None:
+        self._options = options
+        self._key = key
+        self._litellm: Any = None
+        self._client: Any = None
+        self._supported: dict[str, frozenset[str]] = {}
+
+    async def load(self) -> None:
+        """Import LiteLLM (about three seconds) in a thread: the event loop goes on."""
+        if self._litellm is None:
+            await asyncio.to_thread(self._sdk)
+        if self._options.base_url is not None and self._client is None:
+            self._client = open_client(self._options, self._key)
+
+    def _sdk(self) -> Any:
+        if self._litellm is None:
+            self._litellm = load_litellm()
+        return self._litellm
+
+    def supported(self, model: str) -> frozenset[str] | None:
+        """LiteLLM's own list; None with a `base_url`, where the server decides."""
+        if self._options.base_url is not None:
+            return None
+        if model not in self._supported:
+            listed = self._sdk().get_supported_openai_params(model=model)
+            # None: LiteLLM does not know the provider; the call itself says so.
+            self._supported[model] = frozenset(listed or ())
+        return self._supported[model]
+
+    async def send(self, request: ChatRequest) -> ChatAnswer:
+        """One call of `litellm.acompletion`, all of its own retries off."""
+        arguments: dict[str, Any] = {
+            "model": request.model,
+            "messages": [dict(message) for message in request.messages],
+            "timeout": request.timeout_s,
+            "num_retries": 0,
+            "max_retries": 0,
+            "drop_params": False,
+            **request.parameters,
+        }
+        if request.extra:
+            arguments["extra_body"] = dict(request.extra)
+        if self._key is not None:
+            arguments["api_key"] = self._key
+        if self._options.base_url is not None:
+            arguments |= {
+                "custom_llm_provider": "openai",
+                "api_base": self._options.base_url,
+                "api_key": self._key or NO_KEY,
+                "client": self._client,
+                # The server decides what it takes, not LiteLLM's table of names.
+                "allowed_openai_params": list(request.parameters),
+            }
+        answer = await self._sdk().acompletion(**arguments)
+        hidden = getattr(answer, "_hidden_params", None) or {}
+        cost = hidden.get("response_cost")
+        reported = hidden.get("provider_response_model")
+        return ChatAnswer(answer, cost if isinstance(cost, float | int) and cost else None, reported)
+
+    async def aclose(self) -> None:
+        """Close our own client."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.close()
+
+
+def load_litellm() -> Any:
+    """LiteLLM, set up to be quiet: no price map from the network, no banner, no callbacks, no telemetry."""
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    os.environ.setdefault("LITELLM_LOG", "CRITICAL")
+    try:
+        import litellm
+    except ImportError as error:  # pragma: no cover - a declared dependency
+        raise MissingDependency("The package litellm is missing: pip install litellm") from error
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    litellm.drop_params = False
+    litellm.num_retries = 0
+    for name in (
+        "callbacks",
+        "success_callback",
+        "failure_callback",
+        "_async_success_callback",
+        "_async_failure_callback",
+    ):
+        setattr(litellm, name, [])
+    # Their records can hold request bodies, headers and echoed keys; our own errors say what is needed.
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).disabled = True
+    return litellm
+
+
+class OpenAITransport:
+    """Sends through the openai client alone: for OpenAI-compatible servers, at a fraction of LiteLLM's cost a call."""
+
+    def __init__(self, options: ProviderOptions, key: str | None) -> None:
+        self._options = options
+        self._key = key
+        self._client: Any = None
+
+    async def load(self) -> None:
+        """Import the SDK in a thread and open the client."""
+        if self._client is None:
+            client = await asyncio.to_thread(open_client, self._options, self._key)
+            self._client = self._client or client
+
+    def supported(self, model: str) -> frozenset[str] | None:
+        """The server decides."""
+        return None
+
+    async def send(self, request: ChatRequest) -> ChatAnswer:
+        """One POST of a chat completion."""
+        answer = await self._client.chat.completions.create(
+            model=request.model,
+            messages=list(request.messages),
+            timeout=request.timeout_s,
+            extra_body=dict(request.extra) or None,
+            **request.parameters,
+        )
+        return ChatAnswer(answer)
+
+    async def aclose(self) -> None:
+        """Close the client."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.close()

@@ -1,0 +1,250 @@
+"""One backend over any chat transport: what is asked for, what is dropped, what came back.
+
+Owns `ProviderBackend`, which the modules `via_*` open with their own transport and constraint form. Makes no retry.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from judge_service.backends.base import (
+    BackendFailure,
+    Capabilities,
+    CompileReport,
+    Completion,
+    IgnoredFeature,
+    ProbeResult,
+    Request,
+)
+from judge_service.backends.schema_variants import RequestFields, unconstrained
+from judge_service.backends.transport import (
+    ChatAnswer,
+    ChatRequest,
+    ChatTransport,
+    Clock,
+    ProviderOptions,
+    completion_of,
+    failure_of,
+    refuses_logprobs,
+    utc_now,
+    within,
+)
+from judge_service.domain.judge import Judge
+from judge_service.domain.outcome import Enforcement, JudgeErrorReason
+from rubrics.model import ChoiceConstraint, Constraint, JsonConstraint
+from rubrics.records import DecodingModel
+
+ConstraintForm = Callable[[Constraint], RequestFields]
+"""A constraint as request fields. Raises ValueError for one that has no such form."""
+
+PROBE_TIMEOUT_S = 30.0
+_CANARY = "QX7"
+_CANARY_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"code": {"type": "string", "enum": [_CANARY]}},
+    "required": ["code"],
+    "additionalProperties": False,
+}
+# Asks for prose: only a server that decodes under the constraint gives the one legal answer.
+_CANARY_MESSAGES = (
+    {"role": "system", "content": "You write plain English prose and never JSON."},
+    {"role": "user", "content": "Write one friendly sentence about the weather."},
+)
+
+
+class CanaryReply(DecodingModel):
+    """The one legal answer of the canary."""
+
+    code: str
+
+
+class ProviderBackend:
+    """A model behind a chat transport. Shared by concurrent requests; every failure is a BackendFailure.
+
+    `form` turns a constraint into request fields; `enforcement` is what it reaches where it succeeds.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        options: ProviderOptions,
+        transport: ChatTransport,
+        form: ConstraintForm,
+        *,
+        model: str | None = None,
+        enforcement: Enforcement = Enforcement.PROVIDER,
+        canary: bool = True,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._options = options
+        self._transport = transport
+        self._form = form
+        self._model = model or judge.model
+        self._price = judge.price
+        self._enforcement = enforcement
+        self._canary = canary
+        self._clock = clock
+        self._host = host_of(options.base_url) or self._model.partition("/")[0]
+        self._logprobs = options.logprobs
+        self._probed: ProbeResult | None = None
+        self._loaded = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What is known so far; a probe or the first refusal settles `logprobs`."""
+        return Capabilities(
+            enforcement=self._enforcement, logprobs=self._logprobs, context_tokens=self._options.context_tokens
+        )
+
+    def compile(self, constraint: Constraint) -> CompileReport:
+        """What is sent for this constraint, and what that loses."""
+        try:
+            fields = self._form(constraint)
+        except ValueError as error:
+            return CompileReport(Enforcement.NONE, error=str(error))
+        if "response_format" in fields.parameters and not self._takes("response_format"):
+            return CompileReport(Enforcement.NONE, (IgnoredFeature("", "response_format"),))
+        return CompileReport(fields.enforcement, fields.ignored)
+
+    def _takes(self, parameter: str) -> bool:
+        supported = self._transport.supported(self._model)
+        return supported is None or parameter in supported or parameter not in _CHECKED
+
+    async def complete(self, request: Request) -> Completion:
+        """One answer. Raises BackendFailure within `timeout_s`, whatever the server does."""
+        try:
+            return await within(request.timeout_s, self._complete(request))
+        except TimeoutError as error:
+            raise self._failure(error, request.timeout_s) from None
+
+    async def _complete(self, request: Request) -> Completion:
+        await self._load()
+        try:
+            fields = self._form(request.ask.constraint)
+        except ValueError as error:
+            # Sending it all the same would get free text that looks like an answer.
+            raise BackendFailure(JudgeErrorReason.SCHEMA_ERROR, f"The constraint cannot be sent: {error}") from None
+        wanted = self._parameters(request) | dict(fields.parameters)
+        sent = {name: value for name, value in wanted.items() if self._takes(name)}
+        dropped = tuple(sorted(wanted.keys() - sent.keys()))
+        if request.want_probabilities and self._logprobs is False:
+            dropped = tuple(sorted({*dropped, "logprobs"}))
+        enforcement = fields.enforcement if fields.parameters.keys() <= sent.keys() else Enforcement.NONE
+        extra = {**self._options.extra_body, **fields.extra}
+        answer = await self._send(request, sent, extra)
+        return completion_of(
+            answer,
+            host=self._host,
+            model=self._model,
+            enforcement=enforcement,
+            price=self._price,
+            sent={**sent, **extra},
+            dropped=dropped,
+        )
+
+    def _parameters(self, request: Request) -> dict[str, Any]:
+        wanted: dict[str, Any] = {"temperature": request.sampling.temperature, "max_tokens": request.max_tokens}
+        if request.sampling.seed is not None:
+            wanted["seed"] = request.sampling.seed
+        if request.want_probabilities and self._logprobs is not False:
+            # 20 is the most that OpenAI and vLLM give by default.
+            wanted |= {"logprobs": True, "top_logprobs": min(request.sampling.top_logprobs, 20)}
+        return wanted
+
+    async def _load(self) -> None:
+        if not self._loaded:
+            await self._transport.load()
+            self._loaded = True
+
+    async def _send(self, request: Request, sent: Mapping[str, Any], extra: Mapping[str, Any]) -> ChatAnswer:
+        messages = [{"role": message.role, "content": message.content} for message in request.ask.messages]
+        try:
+            return await self._transport.send(ChatRequest(self._model, messages, sent, extra, request.timeout_s))
+        except BackendFailure:
+            raise
+        except Exception as error:
+            if "logprobs" in sent and self._options.logprobs is None and refuses_logprobs(error):
+                self._logprobs = False
+                raise BackendFailure(
+                    JudgeErrorReason.PROVIDER_ERROR,
+                    f"{self._host} gives no token probabilities for this model; they are not asked for any more.",
+                    retryable=True,
+                ) from None
+            raise self._failure(error, request.timeout_s) from None
+
+    def _failure(self, error: BaseException, timeout_s: float) -> BackendFailure:
+        return failure_of(error, host=self._host, now=self._clock(), timeout_s=timeout_s)
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """Not known before the call: the server's tokenizer is not here."""
+        return None
+
+    async def probe(self) -> ProbeResult:
+        """The canary, then a one-token reply with token probabilities. Found once; failures are not kept."""
+        if self._probed is not None:
+            return self._probed
+        try:
+            await within(PROBE_TIMEOUT_S, self._load())
+            fields = self._form(JsonConstraint(CanaryReply, _CANARY_SCHEMA)) if self._canary else None
+            answer = await self._ask(fields, max_tokens=64)
+            honoured = None if fields is None or fields.enforcement is Enforcement.NONE else _honours(answer.text)
+            if self._logprobs is None:
+                self._logprobs = await self._has_logprobs()
+        except BackendFailure as failure:
+            return ProbeResult(False, None, None, None, failure.message)
+        except (TimeoutError, ValueError) as error:
+            return ProbeResult(False, None, None, None, str(error) or "No answer in time.")
+        message = {
+            True: "The constraint is honoured.",
+            False: "The server answers, but it drops the constraint: replies are only validated.",
+            None: "The server answers.",
+        }[honoured]
+        self._probed = ProbeResult(True, honoured, self._logprobs, answer.model, message)
+        return self._probed
+
+    async def _ask(self, fields: RequestFields | None, *, max_tokens: int, **more: Any) -> Completion:
+        fields = fields or unconstrained(ChoiceConstraint((_CANARY,)))
+        wanted = {"temperature": 0.0, "max_tokens": max_tokens, **fields.parameters, **more}
+        sent = {name: value for name, value in wanted.items() if self._takes(name)}
+        extra = {**self._options.extra_body, **fields.extra}
+        request = ChatRequest(self._model, _CANARY_MESSAGES, sent, extra, PROBE_TIMEOUT_S)
+        try:
+            answer = await within(PROBE_TIMEOUT_S, self._transport.send(request))
+        except Exception as error:
+            raise self._failure(error, PROBE_TIMEOUT_S) from None
+        return completion_of(
+            answer,
+            host=self._host,
+            model=self._model,
+            enforcement=fields.enforcement,
+            price=self._price,
+            sent=sent,
+            dropped=(),
+        )
+
+    async def _has_logprobs(self) -> bool:
+        if not self._takes("logprobs"):
+            return False
+        try:
+            answer = await self._ask(None, max_tokens=1, logprobs=True, top_logprobs=2)
+        except BackendFailure as failure:
+            if failure.retryable or failure.fatal:
+                raise
+            return False
+        return bool(answer.tokens)
+
+    async def aclose(self) -> None:
+        """Close the transport."""
+        await self._transport.aclose()
+
+
+_CHECKED = frozenset({"temperature", "seed", "max_tokens", "logprobs", "top_logprobs", "response_format"})
+
+
+def _honours(text: str) -> bool:
+    return "".join(text.split()) == f'{{"code":"{_CANARY}"}}'
+
+
+def host_of(base_url: str | None) -> str | None:
+    """Host (and port) of a base URL: the part that may stand in messages."""
+    return None if base_url is None else urlsplit(base_url).netloc
