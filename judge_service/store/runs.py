@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, insert, not_, or_, select, update
 
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
@@ -137,9 +137,7 @@ class Runs:
         Left is what has no current judgment, and what has a judge error of another run. With `retry_errors` this
         run's own judge errors are left too.
         """
-        failed = JUDGMENTS.c.outcome == Outcome.JUDGE_ERROR.value
-        if not retry_errors:
-            failed = and_(failed, or_(JUDGMENTS.c.run_id.is_(None), JUDGMENTS.c.run_id != run_id))
+        failed = _retried(run_id, retry_errors)
         query = (
             select(CASES.c.position, CASES.c.identity, CASES.c.case)
             .select_from(CASES.outerjoin(JUDGMENTS, _CURRENT))
@@ -171,8 +169,11 @@ class Runs:
             judgments = load(connection, select(JUDGMENTS).where(JUDGMENTS.c.id.in_(places)))
         return sorted(((places[judgment.id], judgment) for judgment in judgments), key=lambda pair: pair[0])
 
-    def counts(self, run_id: str) -> "Sequence[OutcomeCount]":
-        """The run's current judgments, counted by outcome, reason and label."""
+    def counts(self, run_id: str, *, settled_for: bool | None = None) -> "Sequence[OutcomeCount]":
+        """The run's current judgments, counted by outcome, reason and label.
+
+        With `settled_for` those that `pending(retry_errors=settled_for)` would judge again are left out.
+        """
         c = JUDGMENTS.c
         query = (
             select(
@@ -191,6 +192,8 @@ class Runs:
             .group_by(c.outcome, c.reason, c.label)
             .order_by(c.outcome, c.reason, c.label)
         )
+        if settled_for is not None:
+            query = query.where(not_(_retried(run_id, settled_for)))
         with self._database.read() as connection:
             return [
                 OutcomeCount(
@@ -208,15 +211,19 @@ class Runs:
                 for row in connection.execute(query).mappings()
             ]
 
-    def start(self, run_id: str, worker: str, *, resume: bool = False) -> Run:
-        """To `running`. With `resume` an ended run starts again. Raises Conflict for a state that forbids it."""
+    def start(self, run_id: str, worker: str, *, instead_of: str | None = None, resume: bool = False) -> Run:
+        """To `running`, worked on by `worker`. With `resume` an ended run starts again.
+
+        Raises Conflict for a state that forbids it, and when another worker than `instead_of` holds the run: of
+        several that take over a dead worker's run one succeeds.
+        """
         allowed = {RunStatus.QUEUED, RunStatus.RUNNING}
         if resume:
             allowed |= {RunStatus.CANCELLED, RunStatus.FAILED, RunStatus.FINISHED_WITH_ERRORS, RunStatus.FINISHED}
 
         def work(connection: Connection) -> Run:
             now = self._clock()
-            there = _must(connection, run_id)
+            there = _must(connection, run_id, lock=True)
             values = {
                 "status": RunStatus.RUNNING.value,
                 "message": None,
@@ -225,6 +232,8 @@ class Runs:
                 "started_at": there.started_at or now,
                 "finished_at": None,
             }
+            if there.worker not in (None, instead_of, worker):
+                raise Conflict(f"Run {run_id} is being worked on already.")
             if not _move(connection, run_id, allowed, values):
                 raise Conflict(f"Run {run_id} is {there.status}: it cannot be started. Resume it explicitly.")
             return _must(connection, run_id)
@@ -271,7 +280,7 @@ class Runs:
         """Ask for the end; twice is harmless. A queued run is cancelled at once. Conflict when ended, or NotFound."""
 
         def work(connection: Connection) -> Run:
-            there = _must(connection, run_id)
+            there = _must(connection, run_id, lock=True)
             if there.status.ended and there.status is not RunStatus.CANCELLED:
                 raise Conflict(f"Run {run_id} is {there.status} already: there is nothing to cancel.")
             done = {"status": RunStatus.CANCELLED.value, "finished_at": self._clock()}
@@ -294,13 +303,23 @@ def _move(connection: Connection, run_id: str, from_: set[RunStatus], values: di
     return bool(moved.rowcount)
 
 
-def _find(connection: Connection, run_id: str) -> Run | None:
-    row = connection.execute(select(RUNS).where(RUNS.c.id == run_id)).mappings().one_or_none()
+def _retried(run_id: str, retry_errors: bool) -> ColumnElement[bool]:
+    """Judgments that a run judges again: judge errors of other runs, with `retry_errors` its own too."""
+    failed = JUDGMENTS.c.outcome == Outcome.JUDGE_ERROR.value
+    if retry_errors:
+        return failed
+    return and_(failed, or_(JUDGMENTS.c.run_id.is_(None), JUDGMENTS.c.run_id != run_id))
+
+
+def _find(connection: Connection, run_id: str, *, lock: bool = False) -> Run | None:
+    query = select(RUNS).where(RUNS.c.id == run_id)
+    # SQLite's write transactions exclude each other anyway; its dialect leaves FOR UPDATE out.
+    row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
     return None if row is None else _run(row)
 
 
-def _must(connection: Connection, run_id: str) -> Run:
-    run = _find(connection, run_id)
+def _must(connection: Connection, run_id: str, *, lock: bool = False) -> Run:
+    run = _find(connection, run_id, lock=lock)
     if run is None:
         raise NotFound(f"There is no run {run_id!r}.")
     return run

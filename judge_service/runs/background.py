@@ -1,0 +1,164 @@
+"""Runs in the background of a service: submitted, watched, cancelled, resumed, and continued after a restart.
+
+Owns the tasks of this process. The state is in the store; nothing here is needed to continue a run elsewhere.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from judge_service.domain.case import Case
+from judge_service.domain.judge import Judge
+from judge_service.domain.run import Run, RunStatus
+from judge_service.errors import Conflict, JudgeServiceError, NotFound
+from judge_service.runs.aggregate import Aggregate, aggregate
+from judge_service.runs.local import LocalRunner
+from judge_service.runs.progress import Progress
+from judge_service.runs.worker import alive
+from judge_service.store import Store
+from judge_service.store.store import utc_now
+from rubrics.model import Rubric
+
+AT_ONCE = 8
+"""Runs worked on at once; further ones wait as `queued`."""
+
+log = logging.getLogger(__name__)
+
+
+class BackgroundRuns:
+    """The runs of one process. `find_rubric` gives the rubric of a reference such as `pairwise@1`."""
+
+    def __init__(
+        self, store: Store, runner: LocalRunner, find_rubric: Callable[[str], Rubric[Any]], *, at_once: int = AT_ONCE
+    ) -> None:
+        self._store = store
+        self._runner = runner
+        self._find_rubric = find_rubric
+        self._turns = asyncio.Semaphore(at_once)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._progress: dict[str, Progress] = {}
+        self._closing = False
+
+    async def submit(
+        self,
+        cases: Iterable[Case],
+        rubric: Rubric[Any],
+        judge: Judge,
+        *,
+        run_id: str | None = None,
+        source: str | None = None,
+    ) -> Run:
+        """Store a run with all its cases and start it; returns as soon as the cases are stored.
+
+        Raises InvalidInput naming lines or fields; nothing was judged then. The same `run_id` with the same cases is
+        the same run, started once.
+        """
+        run = await self._runner.plan(cases, rubric, judge, run_id=run_id, source=source)
+        if run.status is RunStatus.QUEUED:
+            self._start(run, retry_errors=False)
+        return run
+
+    async def get(self, run_id: str) -> Run:
+        """A run. Raises NotFound."""
+        run = await asyncio.to_thread(self._store.runs.get, run_id)
+        if run is None:
+            raise NotFound(f"There is no run {run_id!r}.")
+        return run
+
+    def progress(self, run_id: str) -> Progress | None:
+        """How far a run of this process is; None when it does not run here."""
+        return self._progress.get(run_id)
+
+    async def aggregate(self, run_id: str) -> Aggregate:
+        """The numbers of a run as recorded now. Raises NotFound."""
+        run = await self.get(run_id)
+        counts = await asyncio.to_thread(self._store.runs.counts, run_id)
+        return aggregate(self._find_rubric(run.rubric), counts, run.n_planned)
+
+    async def cancel(self, run_id: str) -> Run:
+        """Ask for the end of a run. Twice is harmless. Raises NotFound, Conflict when it has ended otherwise."""
+        return await self._runner.cancel(run_id)
+
+    async def resume(self, run_id: str, *, retry_errors: bool = True) -> Run:
+        """Start an ended run again for what is missing and, with `retry_errors`, failed.
+
+        Raises NotFound, and Conflict while it still runs or when its cases were not all stored.
+        """
+        run = await self.get(run_id)
+        if run_id in self._tasks or alive(run, utc_now()):
+            raise Conflict(f"Run {run_id} is {run.status}: there is nothing to resume.")
+        if not run.planned:
+            raise Conflict(f"Not all cases of run {run_id} were stored: start a new run.")
+        self._start(run, retry_errors=retry_errors)
+        return run
+
+    async def resume_interrupted(self) -> list[Run]:
+        """Continue every run whose process died or stopped; the runs that go on here.
+
+        A run that was dying while its cases were stored ends as failed; one that was being cancelled, as cancelled.
+        """
+        continued = []
+        for run in await asyncio.to_thread(self._store.runs.open):
+            if run.id in self._tasks or alive(run, utc_now()):
+                continue
+            if run.status is RunStatus.CANCELLING:
+                await asyncio.to_thread(self._store.runs.finish, run.id, RunStatus.CANCELLED)
+            elif not run.planned:
+                message = "The service stopped while the cases were stored. Start a new run."
+                await asyncio.to_thread(self._store.runs.finish, run.id, RunStatus.FAILED, message)
+            else:
+                self._start(run, retry_errors=False)
+                continued.append(run)
+        return continued
+
+    async def wait(self, run_id: str) -> Run:
+        """Wait until a run of this process has ended or was given back."""
+        task = self._tasks.get(run_id)
+        if task is not None:
+            await asyncio.shield(task)
+        return await self.get(run_id)
+
+    async def aclose(self) -> None:
+        """Stop in good order: begun cases are finished and recorded; the runs go on after a restart."""
+        self._closing = True
+        self._runner.stop()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _start(self, run: Run, *, retry_errors: bool) -> None:
+        if run.id in self._tasks:
+            return
+        task = asyncio.create_task(self._run(run, retry_errors), name=f"run {run.id}")
+        self._tasks[run.id] = task
+        task.add_done_callback(lambda _: self._ended(run.id))
+
+    def _ended(self, run_id: str) -> None:
+        self._tasks.pop(run_id, None)
+        self._progress.pop(run_id, None)
+
+    async def _run(self, run: Run, retry_errors: bool) -> None:
+        async with self._turns:
+            if self._closing:
+                return
+            try:
+                rubric = self._find_rubric(run.rubric)
+                await self._runner.resume(
+                    run.id, rubric, on_progress=lambda now: self._seen(run.id, now), retry_errors=retry_errors
+                )
+            except Conflict as error:
+                # Cancelled while it waited for its turn, or taken by another process.
+                log.info("run %s was not started: %s", run.id, error.message)
+                await self._give_up_if_stuck(run, error.message)
+            except Exception as error:
+                log.exception("run %s stopped", run.id)
+                said = error.message if isinstance(error, JudgeServiceError) else type(error).__name__
+                await asyncio.to_thread(self._store.runs.finish, run.id, RunStatus.FAILED, f"The run stopped: {said}")
+
+    async def _give_up_if_stuck(self, run: Run, message: str) -> None:
+        """A queued run that can never start here must not wait for ever."""
+        now = await self.get(run.id)
+        if now.status is RunStatus.QUEUED and not alive(now, utc_now()):
+            await asyncio.to_thread(self._store.runs.finish, run.id, RunStatus.FAILED, message)
+
+    def _seen(self, run_id: str, progress: Progress) -> None:
+        self._progress[run_id] = progress

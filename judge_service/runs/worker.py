@@ -1,0 +1,63 @@
+"""Who works on a run: a name for this process, and whether the process behind a name still lives.
+
+Owns take-over: a run of a dead process may be continued, one of a living process may not.
+"""
+
+import os
+import socket
+import uuid
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from judge_service.domain.run import Run, RunStatus
+
+LEASE = timedelta(seconds=60)
+"""A worker on another machine counts as dead after this long without a sign; a living one gives one every 2 s."""
+
+_TOKEN = uuid.uuid4().hex[:12]
+
+
+def this_worker() -> str:
+    """A name for this process, unique also when process ids are used again."""
+    return f"{_host()}|{os.getpid()}|{_born(os.getpid())}|{_TOKEN}"
+
+
+def alive(run: Run, now: datetime) -> bool:
+    """True when another living process works on `run`."""
+    if run.worker is None or run.status not in (RunStatus.RUNNING, RunStatus.CANCELLING):
+        return False
+    parts = run.worker.split("|")
+    if len(parts) == 4 and parts[0] == _host() and parts[1].isdigit():
+        if parts[3] == _TOKEN and int(parts[1]) == os.getpid():
+            return False
+        born = _born(int(parts[1]))
+        return born is not None and str(born) == parts[2]
+    return run.heartbeat_at is not None and abs(now - run.heartbeat_at) < LEASE
+
+
+def _host() -> str:
+    # Containers may share a host name; process ids mean something within one namespace only.
+    try:
+        namespace = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        namespace = ""
+    return f"{socket.gethostname()}{namespace}".replace("|", "")
+
+
+def _born(pid: int) -> str | None:
+    """When the process started, None when there is none. Where the system does not tell, the answer is `?`."""
+    stat = Path(f"/proc/{pid}/stat")
+    if Path("/proc/self/stat").exists():
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            return None
+        # A zombie has died and was not yet waited for.
+        return None if fields[0] in ("Z", "X") else fields[19]
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        return "?"
+    return "?"
