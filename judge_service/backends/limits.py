@@ -3,12 +3,16 @@
 import json
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from rubrics.model import ChoiceConstraint, Constraint
+from rubrics.records import DecodingModel
 
 _FLOOR = 16
 _UNBOUNDED = 1024
 """Counted for a string without a bound; released rubrics have none."""
+
+_known: WeakKeyDictionary[type[DecodingModel], int] = WeakKeyDictionary()
 
 
 def _worst(schema: Mapping[str, Any]) -> int:
@@ -37,4 +41,7 @@ def reply_limit(constraint: Constraint) -> int:
     """
     if isinstance(constraint, ChoiceConstraint):
         return max(_FLOOR, max(len(choice) for choice in constraint.choices) + 2)
-    return max(_FLOOR, _worst(constraint.schema) + 8)
+    limit = _known.get(constraint.model)
+    if limit is None:
+        limit = _known[constraint.model] = max(_FLOOR, _worst(constraint.schema) + 8)
+    return limit

@@ -1,0 +1,1 @@
+"""Measurements that docs quote: run one with `python -m benchmarks.NAME`."""
