@@ -1,0 +1,467 @@
+"""Whether stated confidences can be believed: calibration error, proper scores, reliability tables.
+
+The event is "the final verdict equals the human label". Owns binning and its conventions; every result names its rule.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibration.confidence import Forecasts
+from calibration.estimate import Estimate, InvalidStatisticInput, Reason
+from calibration.intervals import mean_t, wilson
+from calibration.resample import DEFAULT_SEED, MIN_GROUPS, Resampler, group_codes, ratio_replicates
+
+Floats = NDArray[np.float64]
+
+HEADLINE_MIN_CASES = 100
+GREYED_BELOW = 10
+_MICRO = 1_000_000
+_NULL_SAMPLES = 10_000
+
+
+def default_bins(n: int) -> int:
+    """Bins for a headline: 5 below 200 cases, 10 up to 2,000, 15 above."""
+    return 5 if n < 200 else 10 if n <= 2000 else 15
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Bins:
+    """A partition of [0, 1]: the bin of each case, and the edges."""
+
+    index: NDArray[np.int64]
+    edges: Floats
+    rule: str
+
+    @property
+    def count(self) -> int:
+        """Number of bins, empty ones included."""
+        return len(self.edges) - 1
+
+
+def bin_confidences(confidence: Floats, bins: int, rule: str = "right_closed") -> Bins:
+    """Assign each confidence to a bin.
+
+    `right_closed`: equal width, (lo, hi], 0 in the first (default; Guo 2017). `left_closed`: [lo, hi), 1 in the last.
+    Both from integers (millionths), so 0.3 never falls beside its edge. `equal_mass`: edges are the distinct linear
+    quantiles, right-closed; equal confidences are never split, so there may be fewer bins.
+    """
+    if bins < 1:
+        raise InvalidStatisticInput("at least one bin is needed")
+    if rule in ("right_closed", "left_closed"):
+        scaled = np.rint(confidence * _MICRO).astype(np.int64) * bins
+        index = (scaled + _MICRO - 1) // _MICRO - 1 if rule == "right_closed" else scaled // _MICRO
+        return Bins(np.clip(index, 0, bins - 1), np.linspace(0, 1, bins + 1), rule)
+    if rule != "equal_mass":
+        raise InvalidStatisticInput(f"unknown rule {rule!r}: right_closed, left_closed or equal_mass")
+    if confidence.size == 0:
+        return Bins(np.zeros(0, dtype=np.int64), np.array([0.0, 1.0]), rule)
+    rounded = np.round(confidence, 12)
+    edges = np.unique(np.round(np.quantile(rounded, np.linspace(0, 1, bins + 1)), 12))
+    if edges.size == 1:
+        edges = np.array([edges[0], edges[0]])
+    return Bins(np.searchsorted(edges[1:-1], rounded, side="left").astype(np.int64), edges, rule)
+
+
+def _sums(forecasts: Forecasts, bins: Bins) -> tuple[Floats, Floats, Floats]:
+    size = np.bincount(bins.index, minlength=bins.count).astype(np.float64)
+    confidence = np.bincount(bins.index, weights=forecasts.confidence, minlength=bins.count)
+    correct = np.bincount(bins.index, weights=forecasts.correct, minlength=bins.count)
+    return size, np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.float64)
+
+
+def reliability(forecasts: Forecasts, bins: int, rule: str = "right_closed") -> list[dict[str, object]]:
+    """The table of a reliability diagram: non-empty bins with n, mean confidence, accuracy and its Wilson interval.
+
+    `bin` counts from 0, `greyed` marks bins under 10 cases.
+    """
+    assigned = bin_confidences(forecasts.confidence, bins, rule)
+    rows = []
+    for number, (n, confidence, correct) in enumerate(zip(*_sums(forecasts, assigned), strict=True)):
+        if n:
+            rows.append(
+                {
+                    "bin": number,
+                    "low": float(assigned.edges[number]),
+                    "high": float(assigned.edges[number + 1]),
+                    "n": int(n),
+                    "mean_confidence": float(confidence / n),
+                    "accuracy": float(correct / n),
+                    "wilson95": list(wilson(int(correct), int(n))),
+                    "greyed": bool(n < GREYED_BELOW),
+                }
+            )
+    return rows
+
+
+def ece(
+    forecasts: Forecasts,
+    bins: int | None = None,
+    rule: str = "right_closed",
+    *,
+    null: bool = True,
+    seed: int = DEFAULT_SEED,
+) -> Estimate:
+    """Expected calibration error, the case-weighted mean gap of accuracy and confidence (Naeini 2015; Guo 2017).
+
+    `bins` None: by size (`default_bins`). No bootstrap interval, since duplicates of cases bias it upward; instead
+    `details` has `null_mean` and `null_q95`, what a perfectly calibrated judge with these confidences would show, and
+    `miscalibrated`, said only above `null_q95`. Below 100 cases flag `no_headline_below_100`. No case: null `empty`,
+    or `no_confidence` when there are cases but none has a confidence.
+    """
+    return _binned(forecasts, bins, rule, "ece", lambda gap, size: float((gap * size).sum() / size.sum()), null, seed)
+
+
+def mce(forecasts: Forecasts, bins: int | None = None, rule: str = "right_closed") -> Estimate:
+    """Largest gap of a bin, with that bin's n in `details.bin_n`; dominated by the smallest bin, so never a gate."""
+    estimate = _binned(forecasts, bins, rule, "mce", lambda gap, size: float(gap.max()), False, 0)
+    if estimate.value is None:
+        return estimate
+    size, confidence, correct = _sums(forecasts, _bins_of(forecasts, bins, rule))
+    gaps = np.where(size > 0, np.abs(correct - confidence) / np.maximum(size, 1), -1)
+    return dataclasses.replace(estimate, details={**estimate.details, "bin_n": int(size[gaps.argmax()])})
+
+
+def mean_gap(forecasts: Forecasts, bins: int | None = None, rule: str = "right_closed") -> Estimate:
+    """Unweighted mean gap over the non-empty bins; some tools call this ACE."""
+    return _binned(forecasts, bins, rule, "mean_gap", lambda gap, size: float(gap.mean()), False, 0)
+
+
+def _bins_of(forecasts: Forecasts, bins: int | None, rule: str) -> Bins:
+    return bin_confidences(forecasts.confidence, default_bins(len(forecasts)) if bins is None else bins, rule)
+
+
+def _nothing(forecasts: Forecasts, method: str) -> Estimate | None:
+    if len(forecasts):
+        return None
+    reason = Reason.NO_CONFIDENCE if forecasts.missing else Reason.EMPTY
+    return Estimate.undefined(reason, 0, method, details={"without_confidence": forecasts.missing})
+
+
+def _binned(
+    forecasts: Forecasts,
+    bins: int | None,
+    rule: str,
+    name: str,
+    fold: Callable[[Floats, Floats], float],
+    null: bool,
+    seed: int,
+) -> Estimate:
+    nothing = _nothing(forecasts, name)
+    if nothing is not None:
+        return nothing
+    assigned = _bins_of(forecasts, bins, rule)
+    size, confidence, correct = _sums(forecasts, assigned)
+    used = size > 0
+    gap = np.abs(correct[used] - confidence[used]) / size[used]
+    value = fold(gap, size[used])
+    n = len(forecasts)
+    details: dict[str, object] = {
+        "bins": assigned.count,
+        "nonempty_bins": int(used.sum()),
+        "rule": rule,
+        "bin_n": size.astype(np.int64),
+        "bin_confidence": [float(c / s) if s else None for c, s in zip(confidence, size, strict=True)],
+        "bin_accuracy": [float(c / s) if s else None for c, s in zip(correct, size, strict=True)],
+        "without_confidence": forecasts.missing,
+    }
+    if null:
+        mean, q95 = _null_distribution(forecasts.confidence, assigned, seed)
+        details |= {"null_mean": mean, "null_q95": q95, "miscalibrated": value > q95, "seed": seed}
+    flags = ("no_headline_below_100",) if n < HEADLINE_MIN_CASES else ()
+    return Estimate.point(value, n, f"{name}/{rule}/{assigned.count}_bins", flags=flags, details=details)
+
+
+def _successes(probabilities: Floats) -> Floats:
+    """Distribution of the number of successes of independent trials (Poisson-binomial)."""
+    distribution = np.ones(1)
+    for p in probabilities:
+        longer = np.zeros(distribution.size + 1)
+        longer[:-1] = distribution * (1 - p)
+        longer[1:] += distribution * p
+        distribution = longer
+    return distribution
+
+
+def _null_distribution(confidence: Floats, bins: Bins, seed: int) -> tuple[float, float]:
+    """Exact mean and simulated 95% quantile of ECE when every confidence is true (Brocker & Smith 2007)."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    mean = 0.0
+    simulated = np.zeros(_NULL_SAMPLES)
+    for number in np.unique(bins.index):
+        inside = confidence[bins.index == number]
+        distribution = _successes(inside)
+        gaps = np.abs(np.arange(distribution.size) - inside.sum())
+        mean += float(distribution @ gaps)
+        drawn = np.searchsorted(np.cumsum(distribution), rng.random(_NULL_SAMPLES), side="right")
+        simulated += gaps[np.minimum(drawn, distribution.size - 1)]
+    n = confidence.size
+    return mean / n, float(np.quantile(simulated, 0.95)) / n
+
+
+def expected_ece(confidence: ArrayLike, bins: int, rule: str = "right_closed") -> Estimate:
+    """Mean ECE of a perfectly calibrated judge with these confidences: an ECE below it says nothing against a judge."""
+    values = np.asarray(confidence, dtype=np.float64)
+    if values.size == 0:
+        return Estimate.undefined(Reason.EMPTY, 0, "expected_ece")
+    forecasts = Forecasts.of(list(values), np.zeros(values.size))
+    mean, q95 = _null_distribution(forecasts.confidence, bin_confidences(values, bins, rule), DEFAULT_SEED)
+    return Estimate.point(mean, int(values.size), f"expected_ece/{rule}/{bins}_bins", details={"null_q95": q95})
+
+
+def _squared(size: Floats, confidence: Floats, correct: Floats, debias: bool) -> Floats:
+    """Sum over bins of n/N times the squared gap; arrays (..., bins)."""
+    safe = np.maximum(size, 1)
+    accuracy = correct / safe
+    gap = (accuracy - confidence / safe) ** 2
+    if debias:
+        gap = np.where(size > 1, gap - accuracy * (1 - accuracy) / np.maximum(size - 1, 1), 0.0)
+    return np.asarray((size * np.where(size > 0, gap, 0.0)).sum(axis=-1) / size.sum(axis=-1))
+
+
+def squared_error_plugin(forecasts: Forecasts, bins: int | None = None, rule: str = "right_closed") -> Estimate:
+    """Case-weighted mean squared gap of the bins, biased upward by noise."""
+    nothing = _nothing(forecasts, "squared_calibration_error_plugin")
+    if nothing is not None:
+        return nothing
+    assigned = _bins_of(forecasts, bins, rule)
+    value = float(_squared(*_sums(forecasts, assigned), debias=False))
+    return Estimate.point(value, len(forecasts), f"squared_calibration_error_plugin/{rule}/{assigned.count}_bins")
+
+
+def squared_error_debiased(forecasts: Forecasts, bins: int | None = None, rule: str = "right_closed") -> Estimate:
+    """Squared calibration error without the noise of the bins (Brocker 2012; Kumar, Liang & Ma 2019); may be negative.
+
+    Bins with one case contribute 0 and are counted in `details.singleton_bins`. The interval is a delete-one-group
+    jackknife with Student's t on groups - 1 degrees, since a bootstrap repeats cases and so adds noise to the bins.
+    """
+    name = "squared_calibration_error_debiased"
+    nothing = _nothing(forecasts, name)
+    if nothing is not None:
+        return nothing
+    assigned = _bins_of(forecasts, bins, rule)
+    sums = _sums(forecasts, assigned)
+    value = float(_squared(*sums, debias=True))
+    method = f"{name}/{rule}/{assigned.count}_bins"
+    details: dict[str, object] = {"singleton_bins": int((sums[0] == 1).sum())}
+    n = len(forecasts)
+    codes = np.arange(n) if forecasts.groups is None else group_codes(forecasts.groups)
+    groups = int(codes.max()) + 1
+    if groups < MIN_GROUPS:
+        return Estimate(
+            value, None, None, n, method, interval_reason=Reason.TOO_FEW_GROUPS, details={**details, "groups": groups}
+        )
+    left_out = []
+    for total, weights in zip(sums, (np.ones(n), forecasts.confidence, forecasts.correct), strict=True):
+        own = np.zeros((groups, assigned.count))
+        np.add.at(own, (codes, assigned.index), weights)
+        left_out.append(total - own)
+    replicates = _squared(left_out[0], left_out[1], left_out[2], debias=True)
+    se = math.sqrt((groups - 1) / groups * float(((replicates - replicates.mean()) ** 2).sum()))
+    from scipy.stats import t as student
+
+    half = float(student.ppf(0.975, groups - 1)) * se
+    return Estimate(
+        value, value - half, value + half, n, f"{method}/jackknife", details={**details, "se": se, "groups": groups}
+    )
+
+
+def smooth_ece(forecasts: Forecasts) -> Estimate:
+    """Calibration error without bins: reflected Gaussian kernel, bandwidth at its fixed point (Blasiok 2023).
+
+    Discretised to 1/4000; a second opinion beside ECE, with no bins to choose.
+    """
+    nothing = _nothing(forecasts, "smooth_ece")
+    if nothing is not None:
+        return nothing
+    from scipy.ndimage import gaussian_filter1d
+
+    cells = 4000
+    n = len(forecasts)
+    place = np.minimum((forecasts.confidence * cells).astype(np.int64), cells - 1)
+    residuals = np.bincount(place, weights=forecasts.correct - forecasts.confidence, minlength=cells) / n
+
+    def error(width: float) -> float:
+        smoothed = gaussian_filter1d(residuals, width * cells, mode="reflect", truncate=6.0)
+        return float(np.abs(smoothed).sum())
+
+    low, high = 1 / cells, 1.0
+    # The error falls as the width grows, so the fixed point is found by halving.
+    for _ in range(30):
+        middle = (low + high) / 2
+        if error(middle) > middle:
+            low = middle
+        else:
+            high = middle
+    return Estimate.point(error(high), n, "smooth_ece", details={"bandwidth": high})
+
+
+def ace_nixon(probabilities: ArrayLike, classes: Sequence[object], human: Sequence[object], ranges: int) -> Estimate:
+    """Adaptive calibration error of full probability vectors: gap over classes and equal-count ranges (Nixon 2019).
+
+    `probabilities` has shape (cases, classes). Defined for probabilities without ties; flag `tied` when there are.
+    """
+    p, truth = _vectors(probabilities, classes, human)
+    n = len(p)
+    if n == 0:
+        return Estimate.undefined(Reason.EMPTY, 0, "ace_nixon")
+    if not 1 <= ranges <= n:
+        raise InvalidStatisticInput("ranges must lie between 1 and the number of cases")
+    gaps = []
+    tied = False
+    for column in range(p.shape[1]):
+        order = np.argsort(p[:, column], kind="stable")
+        tied |= np.unique(p[:, column]).size < n
+        gaps += [
+            abs(float((truth[part] == column).mean() - p[part, column].mean()))
+            for part in np.array_split(order, ranges)
+        ]
+    return Estimate.point(float(np.mean(gaps)), n, f"ace_nixon/{ranges}_ranges", flags=("tied",) if tied else ())
+
+
+def _vectors(
+    probabilities: ArrayLike, classes: Sequence[object], human: Sequence[object]
+) -> tuple[Floats, NDArray[np.int64]]:
+    from calibration.agreement import FAILED, code_labels
+
+    p = np.asarray(probabilities, dtype=np.float64)
+    if p.size == 0:
+        p = p.reshape(0, len(classes))
+    if p.shape != (len(human), len(classes)):
+        raise InvalidStatisticInput("probabilities must have shape (cases, classes)")
+    if not np.all((p >= 0) & (p <= 1)) or not np.allclose(p.sum(axis=1), 1, atol=1e-6):
+        raise InvalidStatisticInput("each row of probabilities lies in [0, 1] and sums to 1")
+    truth = code_labels(human, classes, "human")
+    if np.any(truth == FAILED):
+        raise InvalidStatisticInput("a human label is missing")
+    return p, truth
+
+
+def _mean_loss(losses: Floats, name: str, resampler: Resampler | None, details: dict[str, object]) -> Estimate:
+    if resampler is None:
+        estimate = mean_t(losses, method=f"{name}/t")
+        return dataclasses.replace(estimate, details={**estimate.details, **details})
+    sums = resampler.sums(np.column_stack([losses, np.ones(losses.size)]))
+    return resampler.interval(
+        float(losses.mean()),
+        ratio_replicates(sums[:, 0], sums[:, 1]),
+        method=f"{name}/{resampler.method}",
+        details=details,
+    )
+
+
+def brier(forecasts: Forecasts, *, resampler: Resampler | None = None) -> Estimate:
+    """Mean squared difference of confidence and outcome; a resampler (over the forecasts) gives bootstrap intervals."""
+    nothing = _nothing(forecasts, "brier")
+    if nothing is not None:
+        return nothing
+    return _mean_loss((forecasts.confidence - forecasts.correct) ** 2, "brier", resampler, {})
+
+
+def murphy(forecasts: Forecasts) -> dict[str, Estimate]:
+    """Brier = reliability - resolution + uncertainty over the distinct confidences (Murphy 1973), exact only so."""
+    names = ("reliability", "resolution", "uncertainty")
+    nothing = _nothing(forecasts, "murphy")
+    if nothing is not None:
+        return dict.fromkeys(names, nothing)
+    values, index = np.unique(np.round(forecasts.confidence, 12), return_inverse=True)
+    size = np.bincount(index).astype(np.float64)
+    accuracy = np.bincount(index, weights=forecasts.correct) / size
+    n = len(forecasts)
+    base = float(forecasts.correct.mean())
+    parts = (
+        float((size * (values - accuracy) ** 2).sum() / n),
+        float((size * (accuracy - base) ** 2).sum() / n),
+        base * (1 - base),
+    )
+    return {
+        name: Estimate.point(value, n, "murphy", details={"distinct_confidences": int(values.size)})
+        for name, value in zip(names, parts, strict=True)
+    }
+
+
+def log_loss(forecasts: Forecasts, *, eps: float = 1e-15, resampler: Resampler | None = None) -> Estimate:
+    """Mean negative log probability of what happened, confidences clipped to [eps, 1 - eps].
+
+    `details.clipped` counts the clipped cases: one that is wrong makes the value depend on `eps`.
+    """
+    nothing = _nothing(forecasts, "log_loss")
+    if nothing is not None:
+        return nothing
+    losses, clipped = case_log_losses(forecasts.confidence, forecasts.correct, eps)
+    return _mean_loss(losses, "log_loss", resampler, {"eps": eps, "clipped": clipped})
+
+
+def case_log_losses(confidence: Floats, correct: Floats, eps: float = 1e-15) -> tuple[Floats, int]:
+    """Log loss of each case and the number of clipped confidences."""
+    if not 0 < eps < 0.5:
+        raise InvalidStatisticInput("eps must lie in (0, 0.5)")
+    p = np.clip(confidence, eps, 1 - eps)
+    return -(correct * np.log(p) + (1 - correct) * np.log1p(-p)), int((p != confidence).sum())
+
+
+def brier_multiclass(probabilities: ArrayLike, classes: Sequence[object], human: Sequence[object]) -> Estimate:
+    """Brier's original multi-category score: summed over classes, range 0..2 (not halved)."""
+    p, truth = _vectors(probabilities, classes, human)
+    if len(p) == 0:
+        return Estimate.undefined(Reason.EMPTY, 0, "brier_multiclass_sum")
+    outcome = np.eye(p.shape[1])[truth]
+    return mean_t(((p - outcome) ** 2).sum(axis=1), method="brier_multiclass_sum/t")
+
+
+def log_loss_multiclass(
+    probabilities: ArrayLike, classes: Sequence[object], human: Sequence[object], *, eps: float = 1e-15
+) -> Estimate:
+    """Mean negative log probability of the human class, clipped below at `eps`."""
+    p, truth = _vectors(probabilities, classes, human)
+    if len(p) == 0:
+        return Estimate.undefined(Reason.EMPTY, 0, "log_loss_multiclass")
+    chosen = p[np.arange(len(p)), truth]
+    estimate = mean_t(-np.log(np.maximum(chosen, eps)), method="log_loss_multiclass/t")
+    return dataclasses.replace(estimate, details={**estimate.details, "eps": eps, "clipped": int((chosen < eps).sum())})
+
+
+def top_label_accuracy(probabilities: ArrayLike, classes: Sequence[object], human: Sequence[object]) -> Estimate:
+    """Share of cases whose most probable class is the human one (the first of equals)."""
+    from calibration.intervals import proportion
+
+    p, truth = _vectors(probabilities, classes, human)
+    hits = int((p.argmax(axis=1) == truth).sum()) if len(p) else 0
+    return proportion(hits, len(p))
+
+
+def auroc(forecasts: Forecasts, *, resampler: Resampler | None = None) -> Estimate:
+    """Probability that a right case has the higher confidence than a wrong one, ties half; null `one_class`.
+
+    The bootstrap draws are repeats of cases, so it is computed from weights over the sorted confidences.
+    """
+    nothing = _nothing(forecasts, "auroc")
+    if nothing is not None:
+        return nothing
+    order = np.argsort(forecasts.confidence, kind="stable")
+    _, block = np.unique(forecasts.confidence[order], return_inverse=True)
+    correct = forecasts.correct[order]
+    blocks = int(block.max()) + 1
+    membership = np.zeros((order.size, 2 * blocks), dtype=np.float32)
+    membership[np.arange(order.size), 2 * block + (correct == 1)] = 1
+
+    def formula(sums: Floats) -> Floats:
+        wrong, right = sums[..., 0::2], sums[..., 1::2]
+        below = np.cumsum(wrong, axis=-1) - wrong
+        pairs = wrong.sum(axis=-1) * right.sum(axis=-1)
+        return ratio_replicates((right * (below + wrong / 2)).sum(axis=-1), pairs)
+
+    value = float(formula(membership.astype(np.float64).sum(axis=0)))
+    n = len(forecasts)
+    if not math.isfinite(value):
+        return Estimate.undefined(Reason.ONE_CLASS, n, "auroc")
+    if resampler is None or blocks > 500:
+        return Estimate.point(value, n, "auroc")
+    unsorted = np.empty_like(membership)
+    unsorted[order] = membership
+    return resampler.interval(value, formula(resampler.sums(unsorted)), method=f"auroc/{resampler.method}")

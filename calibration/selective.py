@@ -1,0 +1,145 @@
+"""Answering only when confident: risk against coverage, and thresholds with and without a guarantee."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.confidence import Forecasts
+from calibration.estimate import Estimate, InvalidStatisticInput, Reason
+from calibration.intervals import clopper_pearson_upper
+from calibration.resample import Resampler
+
+Floats = NDArray[np.float64]
+
+
+def risk_coverage(forecasts: Forecasts) -> list[dict[str, float | int]]:
+    """Points of the curve from the most confident on: threshold, accepted, coverage, risk; equal confidences together.
+
+    Coverage is over all cases: those without a confidence are never accepted.
+    """
+    total = len(forecasts) + forecasts.missing
+    curve: list[dict[str, float | int]] = []
+    for threshold in np.unique(forecasts.confidence)[::-1]:
+        accepted = forecasts.confidence >= threshold
+        n = int(accepted.sum())
+        errors = int((1 - forecasts.correct[accepted]).sum())
+        curve.append(
+            {
+                "threshold": float(threshold),
+                "accepted": n,
+                "errors": errors,
+                "coverage": n / total,
+                "risk": errors / n,
+            }
+        )
+    return curve
+
+
+def _blocks(forecasts: Forecasts) -> tuple[NDArray[np.int64], int]:
+    """Number of each case's block of equal confidence, the most confident first."""
+    values, index = np.unique(-forecasts.confidence, return_inverse=True)
+    return index.astype(np.int64), int(values.size)
+
+
+def _aurc(size: Floats, errors: Floats) -> Floats:
+    """Mean over cases of the risk at the case's own coverage; arrays (..., blocks), most confident block first."""
+    accepted = np.cumsum(size, axis=-1)
+    risk = np.cumsum(errors, axis=-1) / np.maximum(accepted, 1)
+    return np.asarray((size * risk).sum(axis=-1) / size.sum(axis=-1))
+
+
+def _oracle(n: int, errors: int) -> float:
+    """Smallest possible AURC: all right cases come before all wrong ones."""
+    return float(sum(wrong / (n - errors + wrong) for wrong in range(1, errors + 1)) / n)
+
+
+def aurc(forecasts: Forecasts, *, resampler: Resampler | None = None) -> Estimate:
+    """Area under the risk-coverage curve: mean risk over coverages 1/n .. 1 (Geifman et al. 2019), ties together.
+
+    `details` has `oracle` (the best order of the same cases) and `excess`, which compares judges of unequal accuracy.
+    """
+    n = len(forecasts)
+    if n == 0:
+        return Estimate.undefined(Reason.NO_CONFIDENCE if forecasts.missing else Reason.EMPTY, 0, "aurc")
+    block, blocks = _blocks(forecasts)
+    wrong = 1 - forecasts.correct
+    size = np.bincount(block, minlength=blocks).astype(np.float64)
+    value = float(_aurc(size, np.asarray(np.bincount(block, weights=wrong, minlength=blocks), dtype=np.float64)))
+    oracle = _oracle(n, int(wrong.sum()))
+    details: dict[str, object] = {
+        "oracle": oracle,
+        "excess": value - oracle,
+        "without_confidence": forecasts.missing,
+    }
+    if resampler is None:
+        return Estimate.point(value, n, "aurc", details=details)
+    order = np.argsort(block, kind="stable")
+    starts = np.searchsorted(block[order], np.arange(blocks))
+    parts = []
+    for weights in resampler.case_weights():
+        drawn = weights[:, order]
+        sizes = np.add.reduceat(drawn, starts, axis=1, dtype=np.float64)
+        errors = np.add.reduceat(drawn * wrong[order].astype(np.float32), starts, axis=1, dtype=np.float64)
+        parts.append(_aurc(sizes, errors))
+    return resampler.interval(value, np.concatenate(parts), method=f"aurc/{resampler.method}", details=details)
+
+
+def lowest_threshold(forecasts: Forecasts, target: float) -> Estimate:
+    """Lowest threshold whose point agreement reaches `target`: descriptive only, without any guarantee.
+
+    Null `too_few_labels` when no threshold reaches it. `details` has accepted, coverage and risk there.
+    """
+    _check_target(target)
+    n = len(forecasts)
+    if n == 0:
+        return Estimate.undefined(Reason.NO_CONFIDENCE if forecasts.missing else Reason.EMPTY, 0, "lowest_threshold")
+    reaching = [point for point in risk_coverage(forecasts) if point["risk"] <= 1 - target + 1e-12]
+    if not reaching:
+        return Estimate.undefined(Reason.TOO_FEW_LABELS, n, "lowest_threshold", details={"target": target})
+    best = reaching[-1]
+    return Estimate.point(
+        best["threshold"],
+        n,
+        "lowest_threshold",
+        details={"target": target, **{name: best[name] for name in ("accepted", "coverage", "risk")}},
+    )
+
+
+def guaranteed_threshold(
+    forecasts: Forecasts, thresholds: Sequence[float], target: float, *, alpha: float = 0.05
+) -> Estimate:
+    """Lowest of the pre-declared `thresholds` whose agreement is at least `target`, with probability 1 - alpha.
+
+    One-sided Clopper-Pearson upper bound of the risk of each threshold at alpha/K: the Bonferroni form of
+    Learn-then-Test (Angelopoulos et al. 2021). The thresholds must have been fixed before the labels were seen.
+    `details.rows` has every threshold; none passes: null `too_few_labels`.
+    """
+    _check_target(target)
+    grid = sorted(set(thresholds))
+    if not grid or not all(math.isfinite(value) for value in grid):
+        raise InvalidStatisticInput("thresholds must be finite numbers, at least one")
+    rows = []
+    chosen = None
+    for threshold in grid:
+        accepted = forecasts.confidence >= threshold - 1e-12
+        n = int(accepted.sum())
+        errors = int((1 - forecasts.correct[accepted]).sum())
+        upper = clopper_pearson_upper(errors, n, alpha / len(grid)) if n else 1.0
+        passes = upper <= 1 - target
+        rows.append({"threshold": threshold, "accepted": n, "errors": errors, "risk_upper": upper, "ok": passes})
+        if passes and chosen is None:
+            chosen = threshold
+    details: dict[str, object] = {"rows": rows, "target": target, "alpha": alpha}
+    total = len(forecasts)
+    if chosen is None:
+        return Estimate.undefined(Reason.TOO_FEW_LABELS, total, "guaranteed_threshold", details=details)
+    return Estimate.point(chosen, total, "guaranteed_threshold", details=details)
+
+
+def _check_target(target: float) -> None:
+    if not 0 < target < 1:
+        raise InvalidStatisticInput("the target agreement must lie between 0 and 1")
