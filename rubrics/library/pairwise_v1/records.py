@@ -57,7 +57,8 @@ class OrderReading(BaseModel):
 class PairwiseRecord(Record):
     """The folded comparison of a pair, with both raw readings, so that any order policy can be read from it.
 
-    `verdict` is null unless the outcome is `scored`. `probability_a` is the mean of P(A) over the orders that have one.
+    `verdict` is null unless the outcome is `scored`. `probability_a` is the mean probability that A is better, a tie
+    counted half, over the orders that have probabilities.
     """
 
     outcome: Outcome
@@ -78,9 +79,9 @@ class PairwiseRecord(Record):
                 raise ValueError("a reading's verdict is not the answer that stood in its slot")
         readings = [reading for reading in (self.ab, self.ba) if reading is not None]
         if self.probability_a is not None:
-            mean = self._mean("A")
+            mean = self._mean_of_a()
             if mean is None or abs(mean - self.probability_a) > 1e-6:
-                raise ValueError("probability_a must be the mean of P(A) over the orders that have probabilities")
+                raise ValueError("probability_a must be the mean of P(A) + P(tie) / 2 over the orders that have them")
         if self.outcome is Outcome.SCORED and not readings:
             raise ValueError("a verdict needs an order that was judged")
         self._check_policy()
@@ -103,13 +104,14 @@ class PairwiseRecord(Record):
         if self.policy == "average_probability":
             if self.probability_a is None or ab is None or ba is None:
                 raise ValueError("average_probability needs both orders and their probability")
-            lead = self.probability_a - (self._mean("B") or 0.0)
-            if (self.verdict == "A" and lead <= 0) or (self.verdict == "B" and lead >= 0):
-                raise ValueError("the verdict is not the answer that is more probable on average")
+            lead = self.probability_a - 0.5
+            if (self.verdict == "A" and lead < -1e-6) or (self.verdict == "B" and lead > 1e-6):
+                raise ValueError("the verdict contradicts probability_a")
 
-    def _mean(self, answer: Winner) -> float | None:
+    def _mean_of_a(self) -> float | None:
+        credit = {"A": 1.0, "tie": 0.5, "B": 0.0}
         shares = [
-            sum(share for slot, share in reading.probabilities.items() if _named(slot, first) == answer)
+            sum(share * credit[_named(slot, first)] for slot, share in reading.probabilities.items())
             for reading, first in ((self.ab, _A), (self.ba, _B))
             if reading is not None and reading.probabilities is not None
         ]

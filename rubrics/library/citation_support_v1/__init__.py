@@ -1,0 +1,1 @@
+"""citation_support@1: do the cited passages support the statements that cite them."""

@@ -1,0 +1,1 @@
+"""refusal@1: was it right to answer, or to abstain."""
