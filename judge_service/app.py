@@ -1,5 +1,7 @@
 """The composition root: opens the parts, puts them together, closes them. Used by the server and the command line."""
 
+import asyncio
+import contextlib
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,10 +26,17 @@ from judge_service.gate.context import RequestContext
 from judge_service.gate.limits import BodyLimit, RateLimiter
 from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Roster
+from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.execute import Executor
+from judge_service.runs.local import LocalRunner
 from judge_service.security.keys import issue
 from judge_service.settings import Settings
 from judge_service.store import Store
+from judge_service.web import start
+from rubrics.registry import get_rubric
+
+GRACE_S = 10.0
+"""How long a stopping service waits for calls in flight."""
 
 
 @dataclass(slots=True)
@@ -42,8 +51,11 @@ class Service:
     executor: Executor
     preflight: Preflight = field(init=False)
     once: Once = field(init=False)
+    background: BackgroundRuns = field(init=False)
 
     def __post_init__(self) -> None:
+        runner = LocalRunner(self.store, self.judging)
+        self.background = BackgroundRuns(self.store, runner, get_rubric)
         self.preflight = Preflight(self.judging)
         self.once = Once(self.store)
 
@@ -65,8 +77,13 @@ class Service:
         return cls(settings, store, roster, backends, judging, executor)
 
     async def aclose(self) -> None:
-        """Close the backends, then the database. Safe to call twice."""
+        """Let begun cases end, close the backends, then the database. Safe to call twice."""
         try:
+            # What is not done within the grace is given back and goes on after the next start.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE_S):
+                    await self.background.aclose()
+                    await self.executor.aclose()
             await self.backends.aclose()
         finally:
             await anyio.to_thread.run_sync(self.store.close)
@@ -114,6 +131,7 @@ def create_app(settings: Settings | None = None, *, service: Service | None = No
             app.state.gate = Gate(authenticator, limiter, max_json_depth=settings.max_json_depth)
             app.state.service = running
             first = await anyio.to_thread.run_sync(running.first_key)
+            await running.background.resume_interrupted()
             if first is not None:
                 sys.stderr.write(f"Admin key, shown this once: {first}\n")
                 sys.stderr.flush()
@@ -130,7 +148,7 @@ def create_app(settings: Settings | None = None, *, service: Service | None = No
         redoc_url=None,
         lifespan=lifespan,
     )
-    for router in ROUTERS:
+    for router in (*ROUTERS, start.router):
         app.include_router(router)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     problem.install(app)

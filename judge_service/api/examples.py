@@ -6,6 +6,7 @@ from typing import Any
 from judge_service.domain.call import Call, Usage
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Enforcement, Outcome
+from judge_service.runs.aggregate import Aggregate, MeanScore, PairCounts, Totals
 
 _AT = datetime(2026, 1, 15, 9, 30, tzinfo=UTC)
 
@@ -78,4 +79,33 @@ PROBLEM: dict[str, Any] = {
     "code": "invalid_input",
     "errors": [{"path": "case.answer", "message": "case.answer is required."}],
     "request_id": "4e8a0c9d7b1f4a1c8f2e6d5c4b3a2910",
+}
+RUN: dict[str, Any] = {
+    "id": "run_0d9c8b7a6f5e4d3c2b1a0f9e8d7c6b5a",
+    "rubric": "pairwise@1",
+    "rubric_hash": "9d2e" * 16,
+    "judge": "longer",
+    "judge_hash": "41b7" * 16,
+    "status": "finished",
+    "message": None,
+    "source": "nightly.jsonl",
+    "created_at": "2026-01-15T09:30:00Z",
+    "started_at": "2026-01-15T09:30:00Z",
+    "finished_at": "2026-01-15T09:30:04Z",
+    "progress": {"n_total": 1, "n_done": 1, "rate_per_s": None, "eta_s": None},
+    "aggregate": Aggregate(
+        rubric="pairwise@1",
+        n_total=1,
+        n_judged=1,
+        n_scored=1,
+        n_pending=0,
+        coverage=1.0,
+        outcomes={"scored": 1, "not_applicable": 0, "inconsistent": 0, "judge_error": 0},
+        reasons={},
+        labels={"A": 1, "B": 0, "tie": 0},
+        mean_score=MeanScore(value=1.0, n=1, n_failed=0, low_bound=1.0, high_bound=1.0),
+        pairs=PairCounts(wins_a=1, wins_b=0, ties=0, inconsistent=0, n=1, win_rate_a=1.0, win_rate_b=0.0),
+        usage=Totals(prompt_tokens=None, completion_tokens=None, cost_usd=None),
+    ).model_dump(mode="json"),
+    "results_url": "/v1/runs/run_0d9c8b7a6f5e4d3c2b1a0f9e8d7c6b5a/results",
 }

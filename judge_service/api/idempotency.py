@@ -5,7 +5,7 @@ that claims the key first decides which object all of them answer with.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -14,7 +14,7 @@ from fastapi import Header
 
 from judge_service.domain.canonical import content_hash
 from judge_service.domain.principal import Principal
-from judge_service.errors import Conflict
+from judge_service.errors import Conflict, JudgeServiceError
 from judge_service.store import Store
 
 T = TypeVar("T")
@@ -70,18 +70,64 @@ class Once:
         work: Callable[[], Awaitable[Stored[T]]],
         load: Callable[[str], Awaitable[T | None]],
     ) -> tuple[Stored[T], bool]:
-        """The object of this request, and whether it was made by an earlier one.
+        """The object of this request, and whether it was made by an earlier one. `work` names the object.
 
         Raises Conflict when the key came with other content, and whatever `work` raises; a request that was
         refused leaves the key free.
         """
         if key is None:
             return await work(), False
+
+        async def first(request_hash: str) -> tuple[Stored[T], bool]:
+            there = await anyio.to_thread.run_sync(self._store.idempotency.find, scope, key, request_hash)
+            if there is not None and (value := await load(there)) is not None:
+                return Stored(there, value, 200), True
+            made = await work()
+            claimed = await self._claim(scope, key, request_hash, made.identifier)
+            if claimed != made.identifier and (value := await load(claimed)) is not None:
+                return Stored(claimed, value, 200), True
+            return made, False
+
+        return await self._fly(scope, key, content, first)
+
+    async def make_under(
+        self,
+        identifier: str,
+        scope: str,
+        key: str | None,
+        content: Any,
+        work: Callable[[str], Awaitable[Stored[T]]],
+        load: Callable[[str], Awaitable[T | None]],
+    ) -> tuple[Stored[T], bool]:
+        """Like `make` for objects whose id can be chosen before: the key is claimed first, so that a request
+        repeated after a crash goes on with the object that was begun. `work` is given the id to use.
+        """
+        if key is None:
+            return await work(identifier), False
+
+        async def first(request_hash: str) -> tuple[Stored[T], bool]:
+            claimed = await self._claim(scope, key, request_hash, identifier)
+            if claimed != identifier and (value := await load(claimed)) is not None:
+                return Stored(claimed, value, 200), True
+            try:
+                return await work(claimed), False
+            except JudgeServiceError:
+                await anyio.to_thread.run_sync(self._store.idempotency.release, scope, key)
+                raise
+
+        return await self._fly(scope, key, content, first)
+
+    async def _claim(self, scope: str, key: str, request_hash: str, identifier: str) -> str:
+        return await anyio.to_thread.run_sync(self._store.idempotency.claim, scope, key, request_hash, identifier)
+
+    async def _fly(
+        self, scope: str, key: str, content: Any, first: Callable[[str], Coroutine[Any, Any, tuple[Stored[T], bool]]]
+    ) -> tuple[Stored[T], bool]:
         request_hash = content_hash(content)
         flight = self._flying.get((scope, key))
         repeated = flight is not None
         if flight is None:
-            task = asyncio.create_task(self._make(scope, key, request_hash, work, load))
+            task = asyncio.create_task(first(request_hash))
             flight = self._flying[scope, key] = _Flight(request_hash, task)
             task.add_done_callback(lambda _: self._flying.pop((scope, key), None))
         elif flight.request_hash != request_hash:
@@ -89,21 +135,3 @@ class Once:
         # A caller that leaves does not undo what others wait for.
         stored, earlier = await asyncio.shield(flight.task)
         return stored, earlier or repeated
-
-    async def _make(
-        self,
-        scope: str,
-        key: str,
-        request_hash: str,
-        work: Callable[[], Awaitable[Stored[T]]],
-        load: Callable[[str], Awaitable[T | None]],
-    ) -> tuple[Stored[T], bool]:
-        keys = self._store.idempotency
-        there = await anyio.to_thread.run_sync(keys.find, scope, key, request_hash)
-        if there is not None and (value := await load(there)) is not None:
-            return Stored(there, value, 200), True
-        made = await work()
-        claimed = await anyio.to_thread.run_sync(keys.claim, scope, key, request_hash, made.identifier)
-        if claimed != made.identifier and (value := await load(claimed)) is not None:
-            return Stored(claimed, value, 200), True
-        return made, False

@@ -2,13 +2,13 @@
 
 from fastapi import APIRouter
 
-from judge_service.api import health, judges, judgments, keys, pages, rubrics
+from judge_service.api import health, judges, judgments, keys, rubrics, runs
 
 ROUTERS: tuple[APIRouter, ...] = (
     judgments.router,
+    runs.router,
     rubrics.router,
     judges.router,
     keys.router,
     health.router,
-    pages.router,
 )

@@ -13,6 +13,7 @@ from judge_service.gate.authentication import Gate
 from judge_service.gate.fields import did_you_mean
 from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Roster
+from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.execute import Executor
 from judge_service.settings import Settings
 from judge_service.store import Store
@@ -28,6 +29,7 @@ class Services(Protocol):
     roster: Roster
     judging: Judging
     executor: Executor
+    background: BackgroundRuns
     preflight: Preflight
     once: Once
 

@@ -1,0 +1,1 @@
+"""Pages for people: plain HTML, nothing from another host, a strict content security policy."""
