@@ -196,6 +196,7 @@ class CallRow(Base, table=True):
     parameters_dropped: list[str] = Field(sa_type=JsonText)
     engine: dict[str, Any] = Field(sa_type=JsonText)
     probabilities: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
-    label_mass: float | None = Field(default=None, sa_type=Double)
+    label_mass: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
+    read_as: str | None = None
     cached: bool
     error: dict[str, Any] | None = Field(default=None, sa_type=JsonText)

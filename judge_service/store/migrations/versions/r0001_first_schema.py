@@ -164,7 +164,8 @@ def upgrade() -> None:
         sa.Column("parameters_dropped", JsonText(), nullable=False),
         sa.Column("engine", JsonText(), nullable=False),
         sa.Column("probabilities", JsonText(), nullable=True),
-        sa.Column("label_mass", sa.Double(), nullable=True),
+        sa.Column("label_mass", JsonText(), nullable=True),
+        sa.Column("read_as", AutoString(), nullable=True),
         sa.Column("cached", sa.Boolean(), nullable=False),
         sa.Column("error", JsonText(), nullable=True),
         sa.ForeignKeyConstraint(

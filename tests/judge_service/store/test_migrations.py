@@ -1,0 +1,159 @@
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from judge_service.domain.call import Call, Usage
+from judge_service.domain.judgment import Judgment
+from judge_service.domain.principal import ApiKey
+from judge_service.domain.run import Run
+from judge_service.errors import ConfigurationError, NewerDatabase, StoreError
+from judge_service.store import Store
+from judge_service.store.engine import new_engine, parse_url, writing
+from judge_service.store.migrate import VERSION_TABLE, head, upgrade
+from judge_service.store.tables import Base, CallRow, JudgmentRow, KeyRow, RunRow, table
+
+from .examples import judgment
+
+
+def _differences(url: str) -> list[object]:
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    engine = new_engine(parse_url(url))
+    try:
+        with engine.connect() as connection:
+            context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+            return list(compare_metadata(context, Base.metadata))
+    finally:
+        engine.dispose()
+
+
+def test_the_migrations_make_exactly_the_tables(database_url: str) -> None:
+    upgrade(parse_url(database_url))
+    assert _differences(database_url) == []
+
+
+def test_a_second_start_changes_nothing(database_url: str) -> None:
+    with Store.open(database_url) as store:
+        store.judgments.record(judgment())
+        facts = store.facts.all()
+    with Store.open(database_url) as store:
+        assert store.judgments.current("work-1") == judgment()
+        assert store.facts.all() == facts
+        assert store.schema_version == head() == "0001"
+    assert set(facts) == {"installation", "created_at", "created_by"}
+
+
+def test_a_newer_database_is_refused_untouched(database_url: str) -> None:
+    with Store.open(database_url) as store:
+        store.judgments.record(judgment())
+    engine = new_engine(parse_url(database_url))
+    with writing(engine) as connection:
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+    before = _content(database_url)
+    with pytest.raises(NewerDatabase, match="nothing was changed"):
+        Store.open(database_url)
+    assert _content(database_url) == before
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM judgments")).scalar_one() == 1
+        assert connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one() == "9999"
+    engine.dispose()
+
+
+def _content(url: str) -> bytes | None:
+    path = parse_url(url).database
+    return Path(path).read_bytes() if url.startswith("sqlite") and path else None
+
+
+def test_processes_that_start_together_do_not_clash(database_url: str) -> None:
+    script = textwrap.dedent("""
+        import sys
+        from judge_service.store import Store
+        sys.stdin.readline()
+        with Store.open(sys.argv[1]) as store:
+            print(store.facts.all()["installation"])
+    """)
+    command = [sys.executable, "-W", "error", "-c", script, database_url]
+    processes = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    results = [process.communicate(timeout=60) for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, results
+    assert len({out for out, _ in results}) == 1
+    assert _differences(database_url) == []
+
+
+def test_a_file_of_something_else_is_refused_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("this is no database, " * 100)
+    with pytest.raises(StoreError, match="not an SQLite database"):
+        Store.open(f"sqlite:///{path}")
+    assert path.read_text() == "this is no database, " * 100
+
+
+def test_a_database_of_another_program_is_refused_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "other.sqlite3"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE runs (distance REAL)")
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="another program"):
+        Store.open(f"sqlite:///{path}")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("sqlite://", "needs a file"),
+        ("sqlite:///:memory:", "needs a file"),
+        ("mysql://root:hunter22@db/x", "not supported"),
+        ("no url at all", "cannot be read"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_said_so(url: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        Store.open(url)
+    assert "hunter22" not in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_made_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError, match="cannot be made"):
+        Store.open(f"sqlite:///{tmp_path}/file/judge.sqlite3")
+
+
+def test_a_server_that_is_not_there_is_said_so() -> None:
+    with pytest.raises(Exception, match="cannot be reached") as caught:
+        Store.open("postgresql://judge:hunter22@127.0.0.1:1/judge")
+    assert "hunter22" not in str(caught.value)
+
+
+def test_the_settings_of_sqlite_are_in_force(tmp_path: Path) -> None:
+    with Store.open(f"sqlite:///{tmp_path}/judge.sqlite3") as store, store._database.read() as connection:
+        pragmas = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("journal_mode", "foreign_keys", "synchronous", "busy_timeout")
+        }
+    assert pragmas == {"journal_mode": "wal", "foreign_keys": 1, "synchronous": 2, "busy_timeout": 30_000}
+
+
+def test_every_field_of_a_record_has_its_column() -> None:
+    usage = set(Usage.model_fields)
+    judgments = set(Judgment.model_fields) - {"calls", "usage"} | usage | {"superseded_at", "run_id"}
+    assert set(table(JudgmentRow).c.keys()) == judgments
+    calls = set(Call.model_fields) - {"usage"} | usage | {"judgment_id", "position"}
+    assert set(table(CallRow).c.keys()) == calls
+    assert set(table(KeyRow).c.keys()) == set(ApiKey.model_fields)
+    assert set(table(RunRow).c.keys()) == set(Run.model_fields)

@@ -1,0 +1,164 @@
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from judge_service.domain.judge import Judge
+from judge_service.domain.principal import ApiKey, Role
+from judge_service.errors import Conflict, NotFound, StoreError
+from judge_service.store import Store
+
+from .examples import NOON, call
+
+
+def key(number: int = 1, **changes: object) -> ApiKey:
+    fields = {
+        "id": f"{number:012d}",
+        "name": "ci",
+        "role": Role.SCORE,
+        "salt": "00",
+        "digest": "11",
+        "last_four": "abcd",
+        "created_at": NOON + timedelta(seconds=number),
+    }
+    return ApiKey.model_validate(fields | changes)
+
+
+def test_keys_are_kept_in_order_and_revoked_once(store: Store) -> None:
+    one, two = key(1), key(2, role=Role.ADMIN, name="Ada ✓")
+    assert [store.keys.add(two), store.keys.add(one)] == [two, one]
+    assert store.keys.all() == [one, two]
+    assert store.keys.get(one.id) == one
+    assert store.keys.get("nobody") is None
+    revoked = store.keys.revoke(one.id)
+    assert not revoked.live
+    assert store.keys.revoke(one.id) == revoked
+    assert store.keys.get(one.id) == revoked
+    with pytest.raises(NotFound):
+        store.keys.revoke("nobody")
+    with pytest.raises(StoreError):
+        store.keys.add(two)
+
+
+def test_a_use_of_a_key_is_noted(database_url: str) -> None:
+    with Store.open(database_url, clock=lambda: NOON) as store:
+        store.keys.add(key(1))
+        store.keys.touch(key(1).id)
+        store.facts.set("after", "1")
+        stored = store.keys.get(key(1).id)
+    assert stored is not None
+    assert stored.last_used_at == NOON
+
+
+def test_the_first_key_is_made_once_by_many(store: Store) -> None:
+    made: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda number=number: made.append(store.keys.add_first(key(number))))
+        for number in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(made) == [False] * 7 + [True]
+    assert len(store.keys.all()) == 1
+
+
+def test_an_idempotency_key_names_one_object(store: Store) -> None:
+    claim = store.idempotency.claim
+    assert store.idempotency.find("runs by k1", "key", "h1") is None
+    assert claim("runs by k1", "key", "h1", "run-1") == "run-1"
+    assert claim("runs by k1", "key", "h1", "run-2") == "run-1"
+    assert store.idempotency.find("runs by k1", "key", "h1") == "run-1"
+    assert claim("runs by k2", "key", "h2", "run-3") == "run-3"
+    with pytest.raises(Conflict, match="another request"):
+        claim("runs by k1", "key", "h2", "run-4")
+    with pytest.raises(Conflict, match="another request"):
+        store.idempotency.find("runs by k1", "key", "h2")
+    store.idempotency.release("runs by k1", "key")
+    assert claim("runs by k1", "key", "h2", "run-4") == "run-4"
+
+
+def test_simultaneous_claims_agree(store: Store) -> None:
+    got: list[str] = []
+    threads = [
+        threading.Thread(target=lambda n=number: got.append(store.idempotency.claim("s", "k", "h", f"object-{n}")))
+        for number in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(got) == 8
+    assert len(set(got)) == 1
+
+
+def test_old_idempotency_keys_are_purged(database_url: str) -> None:
+    times = iter([NOON, NOON + timedelta(days=2)])
+    with Store.open(database_url) as store:
+        store.idempotency._clock = lambda: next(times)
+        store.idempotency.claim("s", "old", "h", "1")
+        store.idempotency.claim("s", "new", "h", "2")
+        assert store.idempotency.purge(NOON + timedelta(days=1)) == 1
+        assert store.idempotency.find("s", "old", "h") is None
+        assert store.idempotency.find("s", "new", "h") == "2"
+
+
+def test_judges_are_replaced_by_name(store: Store) -> None:
+    first = Judge(name="mine", backend="litellm", model="m1", options={"base_url": "http://localhost:1/v1"})
+    second = first.model_copy(update={"model": "m2"})
+    store.judges.put(first)
+    store.judges.put(Judge(name="another", backend="baseline", model="longer"))
+    assert store.judges.get("mine") == first
+    store.judges.put(second)
+    assert store.judges.get("mine") == second
+    assert [judge.name for judge in store.judges.all()] == ["another", "mine"]
+    assert store.judges.remove("mine")
+    assert not store.judges.remove("mine")
+    assert store.judges.get("mine") is None
+
+
+async def test_the_first_cached_call_of_a_key_stays(store: Store) -> None:
+    first, other = call(raw="one \x00"), call(raw="two")
+    assert await store.cache.get("k") is None
+    await store.cache.put("k", first)
+    await store.cache.put("k", other)
+    await store.cache.put("l", other)
+    store.facts.set("after", "1")
+    assert await store.cache.get("k") == first
+    assert await store.cache.get("l") == other
+    assert store.cache.purge(datetime.now(UTC) + timedelta(minutes=1)) == 2
+    assert await store.cache.get("k") is None
+
+
+def test_a_closed_store_says_so(store: Store) -> None:
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.keys.add(key())
+
+
+def test_accepted_writes_are_finished_by_close(database_url: str) -> None:
+    from .examples import judgment
+
+    with Store.open(database_url) as store:
+        futures = [store.judgments.submit(judgment(f"w{number}")) for number in range(300)]
+    assert all(future.done() for future in futures)
+    with Store.open(database_url) as store:
+        assert len(store.judgments.currents(f"w{number}" for number in range(300))) == 300
+
+
+def test_another_process_that_holds_the_write_lock_is_waited_for(tmp_path: Path) -> None:
+    import sqlite3
+
+    path = tmp_path / "judge.sqlite3"
+    with Store.open(f"sqlite:///{path}") as store:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        future = store._database.submit(lambda connection: connection.exec_driver_sql("SELECT 1").scalar_one())
+        assert not future.done()
+        assert store.keys.all() == []  # readers are not held up
+        other.execute("ROLLBACK")
+        other.close()
+        assert future.result(timeout=30) == 1
