@@ -40,7 +40,12 @@ class Settings(BaseSettings):
     threads: int = Field(
         default_factory=default_threads, ge=1, description="Threads of the embedded engine. Default: all cores but one."
     )
-    parallel: int = Field(default=2, ge=1, le=16, description="Requests the embedded engine works on at once.")
+    parallel: int = Field(
+        default=1,
+        ge=1,
+        le=16,
+        description="Requests the embedded engine works on at once. With more than 1 its verdicts need not repeat.",
+    )
     context_tokens: int = Field(default=8192, ge=512, description="Context window of the embedded engine, per slot.")
     fence_key: SecretStr | None = Field(
         default=None,

@@ -10,12 +10,14 @@ import json
 import secrets
 import threading
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -37,11 +39,15 @@ from judge_service.errors import ConfigurationError, FieldProblem, MissingDepend
 from judge_service.settings import Settings
 from rubrics.model import Constraint, Message
 
+_T = TypeVar("_T")
+
 MIN_TOP_LOGPROBS = 50
 """Alternatives read per token when probabilities are wanted: labels the prompt does not favour stand far down."""
 
 _BATCH = 512
 """Prompt tokens per step. A deadline is looked at between steps, so smaller steps free a slot sooner."""
+
+_KEPT_COUNTS = 64
 
 _NOT_ENFORCED = "constraint not enforced by the embedded engine"
 _CANARY_PROMPT = (Message("user", "Write a short poem about the sea. Answer in plain prose, without any JSON."),)
@@ -103,12 +109,13 @@ def open_backend(judge: Judge, settings: Settings) -> "EmbeddedBackend":
         )
     key = EngineKey(
         path=path.resolve(),
+        sha256=weights.describe(path, settings).sha256,
         threads=settings.threads,
         slots=settings.parallel,
         window=options.context_tokens or settings.context_tokens,
         reuse_prefix=options.reuse_prefix,
     )
-    return EmbeddedBackend(_ENGINES.acquire(key, settings))
+    return EmbeddedBackend(_ENGINES.acquire(key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +123,18 @@ class EngineKey:
     """What makes two judges share an engine. `window` is in tokens per slot."""
 
     path: Path
+    sha256: str
     threads: int
     slots: int
     window: int
     reuse_prefix: bool
+
+    @property
+    def revision(self) -> str:
+        """Everything besides the request that can move a verdict: weights, engine build, threads, batching."""
+        build = version("xllamacpp")
+        mode = "reuse" if self.reuse_prefix else "cold"
+        return f"{self.sha256}/xllamacpp-{build}/threads-{self.threads}/slots-{self.slots}/{mode}"
 
 
 class _Stop(Exception):
@@ -158,11 +173,13 @@ class Engine:
     the event loop never blocks.
     """
 
-    def __init__(self, key: EngineKey, settings: Settings) -> None:
+    def __init__(self, key: EngineKey) -> None:
         self.key = key
         self.name = key.path.stem
-        self._settings = settings
         self._pool = ThreadPoolExecutor(max_workers=key.slots, thread_name_prefix="embedded-engine")
+        # Counting tokens needs no slot, and must not wait behind replies that are being written.
+        self._counting = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded-count")
+        self._counts: OrderedDict[tuple[Message, ...], int] = OrderedDict()
         self._lock = threading.Lock()
         self._server: Any = None
         self._secret = secrets.token_urlsafe(32)
@@ -184,10 +201,6 @@ class Engine:
     def _load(self) -> None:
         import xllamacpp
 
-        try:
-            model = weights.describe(self.key.path, self._settings)
-        except OSError as error:
-            raise _EngineError(f"the model file {self.key.path.name} cannot be read any more") from error
         params = xllamacpp.CommonParams()
         params.model.path = str(self.key.path)
         params.n_ctx = self.key.window * self.key.slots
@@ -195,7 +208,8 @@ class Engine:
         params.n_batch = _BATCH
         params.cpuparams.n_threads = self.key.threads
         params.cpuparams_batch.n_threads = self.key.threads
-        params.cache_ram_mib = 256
+        params.cache_ram_mib = 256 if self.key.reuse_prefix else 0
+        params.cache_prompt = self.key.reuse_prefix
         params.reasoning_format = xllamacpp.common_reasoning_format.COMMON_REASONING_FORMAT_NONE
         # The engine always opens a server on loopback: a random key, no foreign page, no page of its own.
         params.hostnames = ["127.0.0.1"]
@@ -213,7 +227,7 @@ class Engine:
         self._facts = {
             "engine": "xllamacpp",
             "version": str(xllamacpp.__version__),
-            "model_sha256": model.sha256,
+            "model_sha256": self.key.sha256,
             "threads": self.key.threads,
             "slots": self.key.slots,
             "window": self.key.window,
@@ -223,10 +237,10 @@ class Engine:
         if isinstance(window, int) and window > 0:
             self._window = window
             self._facts["window"] = window
-        self._server = server
         answer = self._ask(server, self._canary_body(), threading.Event())
         if answer.text != _CANARY_REPLY:
             self._fault = f"{_NOT_ENFORCED} (canary)"
+        self._server = server
 
     def _canary_body(self) -> dict[str, Any]:
         body = self.body(_CANARY_PROMPT, _CANARY_GRAMMAR, max_tokens=32, temperature=0.0, seed=0)
@@ -266,6 +280,9 @@ class Engine:
         return value
 
     def _count(self, messages: tuple[Message, ...]) -> int:
+        known = self._counts.get(messages)
+        if known is not None:
+            return known
         body = {
             "messages": [{"role": message.role, "content": message.content} for message in messages],
             "chat_template_kwargs": {"enable_thinking": False},
@@ -273,6 +290,10 @@ class Engine:
         count = self._http("/v1/chat/completions/input_tokens", body).get("input_tokens")
         if not isinstance(count, int):
             raise _EngineError("the engine did not count the prompt's tokens")
+        with self._lock:
+            self._counts[messages] = count
+            while len(self._counts) > _KEPT_COUNTS:
+                self._counts.popitem(last=False)
         return count
 
     def _ask(self, server: Any, body: dict[str, Any], stop: threading.Event) -> _Answer:
@@ -308,6 +329,19 @@ class Engine:
 
     # -- called from the event loop ---------------------------------------------------------------------------
 
+    async def count(self, messages: tuple[Message, ...]) -> int:
+        """Prompt tokens of `messages` with the model's chat template applied."""
+
+        def work() -> int:
+            self._loaded()
+            return self._count(messages)
+
+        try:
+            future = self._counting.submit(work)
+        except RuntimeError as error:
+            raise _EngineError("the embedded engine is closed") from error
+        return await asyncio.wrap_future(future)
+
     async def run(self, work: Callable[[Any, threading.Event], Any], timeout_s: float | None) -> Any:
         """`work(server, stop)` in an engine thread. The time limit begins when the work does, not in the queue.
 
@@ -322,7 +356,10 @@ class Engine:
             job.started.set_result(None)
             return work(server, job.stop)
 
-        future = self._pool.submit(go)
+        try:
+            future = self._pool.submit(go)
+        except RuntimeError as error:
+            raise _EngineError("the embedded engine is closed") from error
         started = asyncio.wrap_future(job.started)
         waiting = asyncio.wrap_future(future)
         try:
@@ -359,6 +396,7 @@ class Engine:
 
     def close(self) -> None:
         """Finish the work in hand and let go of the model. Blocks; called in a thread."""
+        self._counting.shutdown(wait=True, cancel_futures=True)
         self._pool.shutdown(wait=True, cancel_futures=True)
         with self._lock:
             self._server = None
@@ -377,9 +415,9 @@ class _Engines:
         self._lock = threading.Lock()
         self._open: dict[EngineKey, tuple[Engine, int]] = {}
 
-    def acquire(self, key: EngineKey, settings: Settings) -> Engine:
+    def acquire(self, key: EngineKey) -> Engine:
         with self._lock:
-            engine, users = self._open.get(key) or (Engine(key, settings), 0)
+            engine, users = self._open.get(key) or (Engine(key), 0)
             self._open[key] = (engine, users + 1)
             return engine
 
@@ -414,6 +452,7 @@ class EmbeddedBackend:
             context_tokens=self._engine.window,
             deterministic=key.slots == 1 and not key.reuse_prefix,
             concurrency=key.slots,
+            revision=key.revision,
         )
 
     def compile(self, constraint: Constraint) -> CompileReport:
@@ -444,7 +483,7 @@ class EmbeddedBackend:
                 )
             return self._engine._ask(server, body, stop)
 
-        answer: _Answer = await self._guarded(work, request.timeout_s)
+        answer: _Answer = await self._guarded(self._engine.run(work, request.timeout_s))
         cut = answer.finish_reason == "length"
         if not grammar.accepts(answer.text, partial=cut):
             raise BackendFailure(JudgeErrorReason.PROVIDER_ERROR, _NOT_ENFORCED, usage=answer.usage, raw=answer.text)
@@ -462,14 +501,15 @@ class EmbeddedBackend:
 
     async def count_tokens(self, request: Request) -> int | None:
         """Prompt tokens with the model's chat template applied. Loads the model when it is not loaded."""
-        count: int = await self._guarded(lambda server, stop: self._engine._count(request.ask.messages), None)
-        return count
+        return await self._guarded(self._engine.count(request.ask.messages))
 
     async def probe(self) -> ProbeResult:
         """Run the canary: a poem is asked for, one JSON object is all that the grammar allows."""
         try:
             answer: _Answer = await self._guarded(
-                lambda server, stop: self._engine._ask(server, self._engine._canary_body(), stop), 60.0
+                self._engine.run(
+                    lambda server, stop: self._engine._ask(server, self._engine._canary_body(), stop), 60.0
+                )
             )
         except BackendFailure as failure:
             dropped = failure.message.startswith(_NOT_ENFORCED)
@@ -494,7 +534,7 @@ class EmbeddedBackend:
 
         Requests there bypass this module's checks; send `grammar` yourself and validate the reply.
         """
-        await self._guarded(lambda server, stop: None, None)
+        await self._guarded(self._engine.run(lambda server, stop: None, None))
         return self._engine.endpoint
 
     async def aclose(self) -> None:
@@ -505,11 +545,9 @@ class EmbeddedBackend:
         if _ENGINES.release(self._engine):
             await asyncio.to_thread(self._engine.close)
 
-    async def _guarded(self, work: Callable[[Any, threading.Event], Any], timeout_s: float | None) -> Any:
-        if self._closed:
-            raise BackendFailure(JudgeErrorReason.PROVIDER_ERROR, "the embedded engine is closed")
+    async def _guarded(self, work: Awaitable[_T]) -> _T:
         try:
-            return await self._engine.run(work, timeout_s)
+            return await work
         except _EngineError as error:
             reason = JudgeErrorReason.PROVIDER_ERROR
             if error.kind == "exceed_context_size_error":
