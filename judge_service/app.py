@@ -17,9 +17,10 @@ from judge_service.api.idempotency import Once
 from judge_service.api.openapi import DESCRIPTION, document
 from judge_service.api.preflight import Preflight
 from judge_service.api.routers import ROUTERS
+from judge_service.backends import weights
 from judge_service.backends.catalog import BackendPool
 from judge_service.domain.principal import Role
-from judge_service.errors import JudgeServiceError
+from judge_service.errors import ConfigurationError, JudgeServiceError, MissingModel
 from judge_service.gate import problem
 from judge_service.gate.authentication import Authenticator, Gate
 from judge_service.gate.context import RequestContext
@@ -66,10 +67,11 @@ class Service:
         Raises ConfigurationError, NewerDatabase or StoreError. Blocks; async callers use a thread.
         """
         roster = Roster.load(settings)
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
         store = Store.open(settings.database)
         try:
             backends = BackendPool(settings)
-            judging = Judging(roster, backends, fence_key=settings.fence_secret)
+            judging = Judging(roster, backends, fence_key=settings.fence_secret, cache=store.cache)
             executor = Executor(store, judging)
         except BaseException:
             store.close()
@@ -105,13 +107,25 @@ class Service:
 
     async def components(self) -> list[Component]:
         """What each part can do right now."""
+        return await anyio.to_thread.run_sync(self._components)
+
+    def _components(self) -> list[Component]:
         try:
-            await anyio.to_thread.run_sync(self.store.check)
+            self.store.check()
             database = Component("database", "ok", "answers")
         except JudgeServiceError:
             database = Component("database", "down", "does not answer")
+        try:
+            weights.locate(self.settings)
+            model = Component("embedded model", "ok", "installed; it is loaded by the first case that needs it")
+        except MissingModel:
+            detail = "not installed: run `judge-service models pull`; judges with another backend work"
+            model = Component("embedded model", "missing", detail)
+        except ConfigurationError:
+            detail = "the file that JUDGE_SERVICE_MODEL_PATH names is not a model; judges with another backend work"
+            model = Component("embedded model", "degraded", detail)
         judges = Component("judges", "ok", f"{len(self.roster.all())} configured")
-        return [database, judges]
+        return [database, model, judges]
 
 
 def create_app(settings: Settings | None = None, *, service: Service | None = None) -> FastAPI:

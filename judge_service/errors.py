@@ -118,6 +118,19 @@ class Unavailable(JudgeServiceError):
     code = "unavailable"
 
 
+class JudgeUnavailable(Unavailable):
+    """This judge cannot be used as it is configured. Ask the operator; other judges work."""
+
+    code = "judge_unavailable"
+
+
+class ProviderRefused(JudgeServiceError):
+    """The provider refused the judge's own key. No verdict was made; the operator must mend the judge's key."""
+
+    status = 502
+    code = "provider_refused"
+
+
 class ConfigurationError(JudgeServiceError):
     """The configuration is not usable as it is."""
 

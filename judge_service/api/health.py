@@ -19,7 +19,7 @@ _READY: dict[str, Any] = {
         {
             "name": "embedded model",
             "status": "missing",
-            "detail": "The embedded model is not installed. Run `judge-service models pull`.",
+            "detail": "not installed: run `judge-service models pull`; judges with another backend work",
         },
         {"name": "judges", "status": "ok", "detail": "5 configured"},
     ],

@@ -24,7 +24,13 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 """What a caller is asked to wait when an error does not say."""
 _RESERVED = frozenset({"type", "title", "status", "detail", "code", "errors", "request_id"})
-_CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "unsupported_media_type"}
+_CODES = {
+    400: "malformed_request",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+    415: "unsupported_media_type",
+}
 _log = logging.getLogger("judge_service.gate")
 
 
