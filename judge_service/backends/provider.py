@@ -159,7 +159,7 @@ class ProviderBackend:
     async def _send(self, request: Request, sent: Mapping[str, Any], extra: Mapping[str, Any]) -> ChatAnswer:
         messages = [{"role": message.role, "content": message.content} for message in request.ask.messages]
         try:
-            return await self._transport.send(ChatRequest(self._model, messages, sent, extra, request.timeout_s))
+            return await self._exchange(ChatRequest(self._model, messages, sent, extra, request.timeout_s), request)
         except BackendFailure:
             raise
         except Exception as error:
@@ -171,6 +171,10 @@ class ProviderBackend:
                     retryable=True,
                 ) from None
             raise self._failure(error, request.timeout_s) from None
+
+    async def _exchange(self, chat: ChatRequest, request: Request) -> ChatAnswer:
+        """One request, one answer. The one place for a backend that asks again."""
+        return await self._transport.send(chat)
 
     def _failure(self, error: BaseException, timeout_s: float) -> BackendFailure:
         return failure_of(error, host=self._host, now=self._clock(), timeout_s=timeout_s)

@@ -4,6 +4,7 @@ Owns how a script is read and which of its entries answers a request. Knows no r
 """
 
 import asyncio
+import hashlib
 import inspect
 import json
 import math
@@ -193,6 +194,7 @@ class ScriptedBackend:
         cycle: bool = False,
         sleep: Sleep = asyncio.sleep,
         keep_requests: bool = True,
+        revision: str | None = None,
     ) -> None:
         if isinstance(answers, Mapping):
             self._answer: Callable[[Request], Answer] = _by_key(answers, cycle=cycle)
@@ -207,7 +209,7 @@ class ScriptedBackend:
         self._keep = keep_requests
         self.requests: list[Request] = []
         self.calls = 0
-        self.capabilities = Capabilities(enforcement=enforcement, logprobs=None, deterministic=True)
+        self.capabilities = Capabilities(enforcement=enforcement, logprobs=None, deterministic=True, revision=revision)
 
     def compile(self, constraint: Constraint) -> CompileReport:
         """Nothing is enforced by a script: the configured enforcement is reported."""
@@ -343,4 +345,6 @@ def open_backend(judge: Judge, settings: Settings) -> ScriptedBackend:
         latency_ms=options.latency_ms,
         cycle=options.cycle,
         keep_requests=False,
+        # The judge's hash names the file; what is in it can change.
+        revision=None if options.file is None else hashlib.sha256(options.file.read_bytes()).hexdigest(),
     )

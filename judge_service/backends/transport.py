@@ -100,13 +100,15 @@ class ChatRequest:
 class ChatAnswer:
     """The provider's answer object in OpenAI's form (attributes or keys), and what the SDK knows of its price.
 
-    `earlier` is the usage of attempts that came before it in the same call.
+    `text` replaces the message's content (the arguments of a forced tool call). `earlier` are the answers to
+    attempts before it in the same call.
     """
 
     body: Any
     cost_usd: float | None = None
     model: str | None = None
-    earlier: tuple[Usage, ...] = ()
+    text: str | None = None
+    earlier: tuple["ChatAnswer", ...] = ()
 
 
 class ChatTransport(Protocol):
@@ -154,6 +156,15 @@ def read_key(judge: Judge, options: ProviderOptions) -> str | None:
             fields=[FieldProblem("options.api_key_env", "that variable is not set")],
         )
     return key
+
+
+def wire_model(model: str, options: ProviderOptions) -> str:
+    """A LiteLLM model name as it is sent. With a `base_url`, LiteLLM's provider prefix is not part of it."""
+    if options.base_url is not None:
+        for prefix in ("openai/", "hosted_vllm/"):
+            if model.startswith(prefix):
+                return model.removeprefix(prefix)
+    return model
 
 
 # --- addresses ---------------------------------------------------------------------------------------------------
@@ -433,7 +444,7 @@ def completion_of(
         )
     choice = choices[0]
     message = part(choice, "message")
-    content = part(message, "content")
+    content = answer.text if answer.text is not None else part(message, "content")
     refusal = part(message, "refusal")
     native = part(part(choice, "provider_specific_fields"), "native_finish_reason")
     finish = part(choice, "finish_reason")
@@ -449,7 +460,7 @@ def completion_of(
         parameters_sent=sent,
         parameters_dropped=dropped,
         engine={"host": host, **({"native_finish_reason": str(native)} if native else {})},
-        earlier_usage=answer.earlier,
+        earlier_usage=tuple(usage_of(early.body, price, early.cost_usd) for early in answer.earlier),
     )
 
 

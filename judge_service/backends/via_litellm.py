@@ -23,6 +23,7 @@ from judge_service.backends.transport import (
     read_key,
     read_options,
     utc_now,
+    wire_model,
 )
 from judge_service.domain.judge import Judge
 from judge_service.domain.outcome import Enforcement
@@ -41,15 +42,6 @@ class LiteLLMOptions(ProviderOptions):
 
     constraint: ConstraintMode = "auto"
     variant: Variant | None = None
-
-
-def wire_model(model: str, options: ProviderOptions) -> str:
-    """The model's name as it is sent. With a `base_url`, LiteLLM's provider prefix is not part of it."""
-    if options.base_url is not None:
-        for prefix in ("openai/", "hosted_vllm/"):
-            if model.startswith(prefix):
-                return model.removeprefix(prefix)
-    return model
 
 
 def variant_for(model: str, options: ProviderOptions) -> Variant:
