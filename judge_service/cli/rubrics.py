@@ -15,20 +15,27 @@ def list_rubrics(as_json: JsonOption = False) -> None:
     """List all rubric versions."""
     from rubrics.registry import all_rubrics
 
-    rows = [
-        {"id": item.id, "title": item.title, "kind": item.kind, "labels": list(item.scale.names),
-         "content_hash": item.content_hash}
-        for item in all_rubrics()
-    ]
+    found = all_rubrics()
     if as_json:
-        say_json(rows)
+        say_json(
+            [
+                {
+                    "id": item.id,
+                    "title": item.title,
+                    "kind": item.kind,
+                    "labels": list(item.scale.names),
+                    "content_hash": item.content_hash,
+                }
+                for item in found
+            ]
+        )
         return
     from rich.table import Table
 
-    table = Table("Rubric", "Judges", "Title", "Labels", "Hash")
-    for row in rows:
-        judged = "pairs" if row["kind"] == "pairwise" else "one answer"
-        table.add_row(row["id"], judged, row["title"], ", ".join(row["labels"]), row["content_hash"][:12])
+    table = Table("Rubric", "Judges", "Title", "Labels", "Hash", box=None, padding=(0, 2, 0, 0))
+    for item in found:
+        judged = "pairs" if item.kind == "pairwise" else "one answer"
+        table.add_row(item.id, judged, item.title, ", ".join(item.scale.names), item.content_hash[:12])
     out().print(table)
 
 
@@ -43,13 +50,20 @@ def show_rubric(
     if as_json:
         say_json(
             {
-                "id": item.id, "title": item.title, "question": item.question, "kind": item.kind,
+                "id": item.id,
+                "title": item.title,
+                "question": item.question,
+                "kind": item.kind,
                 "content_hash": item.content_hash,
                 "labels": [{"name": label.name, "description": label.description} for label in item.scale.labels],
                 "score": {"minimum": item.scale.minimum, "maximum": item.scale.maximum, "rule": item.rules.score},
-                "nothing_to_judge": dict(item.rules.nothing_to_judge), "length_policy": item.rules.length_policy,
-                "ties": item.rules.ties, "sources": list(item.rules.sources), "steps": dict(item.steps),
-                "elicitations": list(item.elicitations), "case_schema": fields,
+                "nothing_to_judge": dict(item.rules.nothing_to_judge),
+                "length_policy": item.rules.length_policy,
+                "ties": item.rules.ties,
+                "sources": list(item.rules.sources),
+                "steps": dict(item.steps),
+                "elicitations": list(item.elicitations),
+                "case_schema": fields,
                 "decoding_schemas": {
                     step: dict(constraint.schema) if hasattr(constraint, "schema") else {"choices": constraint.choices}
                     for step, constraint in item.sample_constraints().items()

@@ -1,12 +1,12 @@
 """Reads recorded pairwise verdicts and the human labels they are held against.
 
 Owns the two file shapes (cases with labels, verdicts by position shown), their checks and the join. Computes
-nothing: the arrays go to `reports.dataset`.
+nothing.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -31,6 +31,8 @@ class LabelledCase(BaseModel):
 
     id: str = Field(min_length=1)
     group: str | None = None
+    cluster: str | None = None
+    """Names cases that are not independent, such as those of one prompt. None: the case stands alone."""
     human_label: Answer | None = None
 
 
@@ -47,37 +49,27 @@ class RecordedVerdict(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictSeries:
-    """One judge under one strategy on the labelled cases of one group.
+class VerdictLine:
+    """A verdict with the number of the line that recorded it, counted from 1."""
 
-    The tuples run over the same cases. `ab` and `ba` hold the answer that each order's verdict stands for, None
-    where there is none; `ab` or `ba` is None when no verdict of that order was recorded at all. `missing_ab` and
-    `missing_ba` count cases without a line; they stand in the tuples as None, like an unreadable reply.
-    """
-
-    group: str | None
-    judge: str
-    strategy: str
-    human: tuple[Answer, ...]
-    ab: tuple[Answer | None, ...] | None
-    ba: tuple[Answer | None, ...] | None
-    missing_ab: int = 0
-    missing_ba: int = 0
+    number: int
+    verdict: RecordedVerdict
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """What two files hold together.
 
-    `unknown` are (line, case id) of verdicts whose case is not in the case file; they are in no series.
-    `unlabelled` counts cases without a human label; they are in no series either.
+    `labelled` are the cases with a human label, in file order; `verdicts` those that belong to one of them.
+    `unknown` are verdicts of cases that the case file does not list, `unlabelled` counts cases without a label:
+    neither is in any figure.
     """
 
-    series: tuple[VerdictSeries, ...]
+    labelled: tuple[LabelledCase, ...]
+    verdicts: tuple[VerdictLine, ...]
     cases: int
-    verdicts: int
     unlabelled: int
-    unknown: tuple[tuple[int, str], ...] = field(default=())
+    unknown: tuple[VerdictLine, ...]
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -93,7 +85,9 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def read_objects(lines: Iterable[bytes], source: str, problems: list[FieldProblem]) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_objects(
+    lines: Iterable[bytes], source: str, problems: list[FieldProblem]
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """(line number from 1, object) for each line that holds one JSON object; others are added to `problems`.
 
     Lines end in a newline only: texts hold other separators. Blank lines are skipped.
@@ -161,94 +155,41 @@ def read_labelled_cases(lines: Iterable[bytes], source: str = "cases") -> dict[s
     return cases
 
 
-def answer_of(verdict: Slot | None, order: Order) -> Answer | None:
-    """The answer that a verdict by position stands for: with order BA, `first` is B."""
-    if verdict is None or verdict == "tie":
-        return verdict
-    return "A" if (verdict == "first") == (order == "AB") else "B"
-
-
-def read_recorded(
-    cases: Mapping[str, LabelledCase], lines: Iterable[bytes], source: str = "verdicts"
-) -> Recorded:
-    """Join verdict lines to labelled cases: one series per group, judge and strategy, sorted by these.
+def read_recorded(cases: Mapping[str, LabelledCase], lines: Iterable[bytes], source: str = "verdicts") -> Recorded:
+    """Verdict lines beside the labelled cases they belong to.
 
     Raises InvalidInput with line numbers for bad lines and for a second verdict of the same case, judge, strategy
-    and order. A verdict whose case is unknown is listed, not counted.
+    and order: which of the two counts is not ours to guess.
     """
     problems: list[FieldProblem] = []
-    unknown: list[tuple[int, str]] = []
-    table: dict[tuple[str, str, str], dict[tuple[str, Order], tuple[int, Slot | None]]] = {}
-    total = 0
+    known: list[VerdictLine] = []
+    unknown: list[VerdictLine] = []
+    first_line: dict[tuple[str, str, str, Order], int] = {}
     for number, value in read_objects(lines, source, problems):
         try:
-            line = RecordedVerdict.model_validate(value)
+            verdict = RecordedVerdict.model_validate(value)
         except ValidationError as error:
             problems.extend(_field_problems(error, source, number))
             continue
-        total += 1
-        case = cases.get(line.case_id)
+        case = cases.get(verdict.case_id)
         if case is None:
-            unknown.append((number, line.case_id))
+            unknown.append(VerdictLine(number, verdict))
             continue
-        if case.human_label is None:
-            continue
-        # A missing group sorts first and is kept apart from a group named "".
-        key = ("" if case.group is None else f"g{case.group}", line.judge, line.strategy)
-        verdicts = table.setdefault(key, {})
-        earlier = verdicts.get((line.case_id, line.order))
-        if earlier is not None:
+        key = (verdict.case_id, verdict.judge, verdict.strategy, verdict.order)
+        earlier = first_line.setdefault(key, number)
+        if earlier != number:
+            what = f"{verdict.judge} ({verdict.strategy}) on {verdict.case_id}, order {verdict.order}"
             problems.append(
-                FieldProblem(
-                    f"{source} line {number}",
-                    f"a second verdict of {line.judge} ({line.strategy}) on {line.case_id}, order {line.order}; "
-                    f"the first is on line {earlier[0]}",
-                )
+                FieldProblem(f"{source} line {number}", f"a second verdict of {what}; the first is on line {earlier}")
             )
-            continue
-        verdicts[(line.case_id, line.order)] = (number, line.verdict)
+        elif case.human_label is not None:
+            known.append(VerdictLine(number, verdict))
     _refuse(problems, "verdict file")
-
-    members: dict[str, list[LabelledCase]] = {}
-    for case in cases.values():
-        if case.human_label is not None:
-            members.setdefault("" if case.group is None else f"g{case.group}", []).append(case)
-    series = tuple(
-        _series(members[key[0]], judge=key[1], strategy=key[2], verdicts=verdicts)
-        for key, verdicts in sorted(table.items())
-    )
+    labelled = tuple(case for case in cases.values() if case.human_label is not None)
     return Recorded(
-        series=series,
+        labelled=labelled,
+        verdicts=tuple(known),
         cases=len(cases),
-        verdicts=total,
-        unlabelled=sum(case.human_label is None for case in cases.values()),
+        unlabelled=len(cases) - len(labelled),
         unknown=tuple(unknown),
-    )
-
-
-def _series(
-    members: list[LabelledCase],
-    *,
-    judge: str,
-    strategy: str,
-    verdicts: Mapping[tuple[str, Order], tuple[int, Slot | None]],
-) -> VerdictSeries:
-    def answers(order: Order) -> tuple[tuple[Answer | None, ...] | None, int]:
-        lines = [verdicts.get((case.id, order)) for case in members]
-        if all(line is None for line in lines):
-            return None, 0
-        found = tuple(None if line is None else answer_of(line[1], order) for line in lines)
-        return found, sum(line is None for line in lines)
-
-    ab, missing_ab = answers("AB")
-    ba, missing_ba = answers("BA")
-    return VerdictSeries(
-        group=members[0].group,
-        judge=judge,
-        strategy=strategy,
-        human=tuple(case.human_label for case in members if case.human_label is not None),
-        ab=ab,
-        ba=ba,
-        missing_ab=missing_ab,
-        missing_ba=missing_ba,
     )

@@ -1,0 +1,235 @@
+"""`judge-service judges`: who can judge, and whether each can do what the rubrics ask."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from judge_service.cli.console import FAILED, Commands, note, out, say_json
+from judge_service.cli.options import JsonOption, settings_for
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from judge_service.backends.catalog import BackendPool
+    from judge_service.domain.judge import Judge
+
+app = typer.Typer(cls=Commands, help="List the judges, read one, check and probe them.", no_args_is_help=True)
+
+_SECRET_WORDS = ("key", "token", "secret", "password", "authorization")
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the judge, as in `judge-service judges list`.")]
+NamesArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[NAME]...", help="Judges to look at. Default: all of them.")
+]
+
+
+def public_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options without anything that could be a secret; the name of an environment variable is none."""
+
+    def shown(name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: shown(key, part) for key, part in value.items()}
+        hidden = any(word in name.lower() for word in _SECRET_WORDS) and not name.lower().endswith("env")
+        return "***" if hidden and isinstance(value, str) else value
+
+    return {name: shown(name, value) for name, value in options.items()}
+
+
+def public_judge(judge: "Judge") -> dict[str, Any]:
+    """A judge as JSON, with its hash and without secrets."""
+    shown = judge.model_dump(mode="json", exclude={"options"})
+    return {**shown, "options": public_options(judge.options), "content_hash": judge.content_hash}
+
+
+def _chosen(names: list[str] | None) -> "tuple[Judge, ...]":
+    from judge_service.judging.roster import Roster
+
+    roster = Roster.load(settings_for())
+    return tuple(roster.get(name) for name in names) if names else roster.all()
+
+
+@app.command("list")
+def list_judges(as_json: JsonOption = False) -> None:
+    """List the judges: the built-in ones and those of the judges file."""
+    judges = _chosen(None)
+    if as_json:
+        say_json([public_judge(judge) for judge in judges])
+        return
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("Judge", "Backend", "Model", "Orders", "Description", box=None, padding=(0, 2, 0, 0))
+    for judge in judges:
+        table.add_row(
+            judge.name,
+            judge.backend,
+            escape(judge.model) or "its default",
+            judge.order_policy.value,
+            escape(judge.description),
+        )
+    out().print(table)
+
+
+@app.command("show")
+def show_judge(name: NameArgument, as_json: JsonOption = False) -> None:
+    """Show everything about one judge, without secrets."""
+    shown = public_judge(_chosen([name])[0])
+    if as_json:
+        say_json(shown)
+        return
+    console = out()
+    for key, value in shown.items():
+        if value not in (None, "", {}, ()) and value != []:
+            console.print(f"{key:14} {value}", markup=False)
+
+
+def compile_rows(judge: "Judge", pool: "BackendPool") -> list[dict[str, Any]]:
+    """What the judge's backend makes of every step of every rubric: one row a step, no call made.
+
+    A judge that cannot be opened has one row with `error`.
+    """
+    from judge_service.errors import JudgeServiceError
+    from rubrics.registry import all_rubrics
+
+    try:
+        backend = pool.get(judge)
+        capabilities = backend.capabilities
+    except JudgeServiceError as error:
+        return [
+            {
+                "judge": judge.name,
+                "rubric": None,
+                "step": None,
+                "enforcement": None,
+                "logprobs": None,
+                "ignored": [],
+                "error": error.message,
+            }
+        ]
+    rows = []
+    for rubric in all_rubrics():
+        for step, constraint in rubric.sample_constraints().items():
+            report = backend.compile(constraint)
+            rows.append(
+                {
+                    "judge": judge.name,
+                    "rubric": rubric.id,
+                    "step": step,
+                    "enforcement": report.enforcement.value,
+                    "logprobs": capabilities.logprobs,
+                    "ignored": [{"path": item.path, "keyword": item.keyword} for item in report.ignored],
+                    "error": report.error,
+                }
+            )
+    return rows
+
+
+@app.command("check")
+def check_judges(names: NamesArgument = None, as_json: JsonOption = False) -> None:
+    """Compile every rubric's schemas on every judge and say what each would enforce. Makes no call.
+
+    Exit code 1 when a judge cannot be opened or a schema cannot be compiled.
+    """
+    from judge_service.backends.catalog import BackendPool
+
+    judges = [judge for judge in _chosen(names) if not judge.panel]
+    pool = BackendPool(settings_for())
+    try:
+        rows = [row for judge in judges for row in compile_rows(judge, pool)]
+    finally:
+        asyncio.run(pool.aclose())
+    if as_json:
+        say_json(rows)
+    else:
+        out().print(_check_table(rows))
+    if any(row["error"] is not None for row in rows):
+        raise typer.Exit(FAILED)
+
+
+def _check_table(rows: list[dict[str, Any]]) -> "Table":
+    """One line per judge and rubric for steps that are treated alike; every ignored feature with its path."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    alike: dict[tuple[str, str, str, str, str], list[str]] = {}
+    for row in rows:
+        known = {True: "yes", False: "no", None: "a probe can tell"}[row["logprobs"]]
+        ignored = "\n".join(f"{item['path'] or 'whole reply'}: {item['keyword']}" for item in row["ignored"])
+        says = f"! {row['error']}" if row["error"] is not None else ignored or "nothing"
+        key = (row["judge"], row["rubric"] or "any", row["enforcement"] or "none", known, says)
+        alike.setdefault(key, []).append(row["step"] or "any")
+    table = Table("Judge", "Rubric", "Steps", "Enforcement", "Logprobs", "Not enforced", box=None, padding=(0, 2, 0, 0))
+    for (name, rubric, enforcement, known, says), steps in alike.items():
+        table.add_row(name, rubric, "\n".join(steps), enforcement, known, escape(says))
+    return table
+
+
+@app.command("probe")
+def probe_judges(names: NamesArgument = None, as_json: JsonOption = False) -> None:
+    """Ask every judge one tiny question: is it reachable, does it honour a schema, does it give probabilities?
+
+    Makes one call a judge. Exit code 1 when one is not ready or does not honour its constraint.
+    """
+    rows = asyncio.run(_probe([judge for judge in _chosen(names) if not judge.panel]))
+    if as_json:
+        say_json(rows)
+    else:
+        from rich.markup import escape
+        from rich.table import Table
+
+        words = {True: "yes", False: "no", None: "not known"}
+        table = Table(
+            "Judge", "Ready", "Honours schema", "Log-probabilities", "Model", "Says", box=None, padding=(0, 2, 0, 0)
+        )
+        for row in rows:
+            table.add_row(
+                row["judge"],
+                words[row["ready"]],
+                words[row["constraint_honoured"]],
+                words[row["logprobs"]],
+                escape(row["model"] or "not known"),
+                escape(row["message"]),
+            )
+        out().print(table)
+    bad = [row["judge"] for row in rows if not row["ready"] or row["constraint_honoured"] is False]
+    if bad:
+        note(f"Not usable: {', '.join(bad)}.")
+        raise typer.Exit(FAILED)
+
+
+async def _probe(judges: "list[Judge]") -> list[dict[str, Any]]:
+    from judge_service.backends.catalog import BackendPool
+    from judge_service.errors import JudgeServiceError
+
+    pool = BackendPool(settings_for())
+    rows = []
+    try:
+        for judge in judges:
+            try:
+                found = await pool.get(judge).probe()
+            except JudgeServiceError as error:
+                rows.append(
+                    {
+                        "judge": judge.name,
+                        "ready": False,
+                        "constraint_honoured": None,
+                        "logprobs": None,
+                        "model": judge.model or None,
+                        "message": error.message,
+                    }
+                )
+                continue
+            rows.append(
+                {
+                    "judge": judge.name,
+                    "ready": found.ready,
+                    "constraint_honoured": found.constraint_honoured,
+                    "logprobs": found.logprobs,
+                    "model": found.model,
+                    "message": found.message,
+                }
+            )
+    finally:
+        await pool.aclose()
+    return rows
