@@ -153,6 +153,10 @@ class Agreement:
         """The same share over the usable verdicts only; shown beside `raw`, never instead of it."""
         return share(self.labels.judge == self.labels.human, self.labels.known, self.resampler)
 
+    def valid_rate(self) -> Estimate:
+        """Share of the expected cases with a usable verdict."""
+        return share(self.labels.known, None, self.resampler)
+
     def within_one(self) -> Estimate:
         """Share of all expected cases at most one step apart; null `not_ordered` for classes without an order."""
         if not self.labels.ordered:
@@ -272,7 +276,7 @@ class Agreement:
         figures = {
             "raw_agreement": self.raw(),
             "raw_agreement_valid": self.raw_valid(),
-            "valid_rate": share(self.labels.known, None, self.resampler),
+            "valid_rate": self.valid_rate(),
             "cohen_kappa": self.kappa(),
             "cohen_kappa_failures_wrong": self.kappa_failures_wrong(),
             "gwet_ac1": self.ac(),

@@ -1,0 +1,379 @@
+"""Which judge to use, or that there is not enough evidence: floors, paired comparisons, cost, the fixed words.
+
+All judges are compared on the same expected cases; a judge's missing verdicts count as wrong. The thresholds are
+recommendations, declared before the labels are seen.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.agreement import Agreement, PairedLabels
+from calibration.estimate import Estimate, InvalidStatisticInput
+from calibration.intervals import bonett_price, wilson
+from calibration.power import labels_for_difference, tier
+from calibration.resample import DEFAULT_SEED, FAST_RESAMPLES, MIN_GROUPS, Resampler
+from calibration.tests import holm, mcnemar
+
+MIN_LABELS = 30
+MIN_OF_CLASS = 10
+VALID_RATE = 0.95
+VALID_RATE_LOWER = 0.90
+RATE_LOWER = 0.5
+UNRELIABLE_BELOW = 0.4
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Candidate:
+    """A judge's verdicts over the expected cases (None failed), and its cost a case with both orders and repeats."""
+
+    name: str
+    verdicts: Sequence[object]
+    cost: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Floors:
+    """Which floors a judge meets; `failed` names those it does not, with the bound found and the one needed."""
+
+    judge: str
+    agreement: Estimate
+    valid_rate: Estimate
+    failed: tuple[str, ...]
+
+    @property
+    def met(self) -> bool:
+        """Whether every floor is met."""
+        return not self.failed
+
+
+@dataclasses.dataclass(frozen=True)
+class PairedComparison:
+    """Leader minus other judge on the same cases: difference, exact McNemar p, and p after Holm over the others."""
+
+    leader: str
+    other: str
+    difference: Estimate
+    p_value: Estimate
+    p_holm: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """The recommendation in fixed words and everything it rests on.
+
+    `verdict`: `select J`, `any of {...}`, `none meets the floor` or `not enough evidence`; `reasons` name what is
+    missing. `leading` are the judges not significantly worse than the best. `labels_needed` is the number of labels
+    that would separate the closest pair, where known.
+    """
+
+    verdict: str
+    chosen: str | None
+    reasons: tuple[str, ...]
+    tier: str
+    floors: tuple[Floors, ...]
+    comparisons: tuple[PairedComparison, ...]
+    leading: tuple[str, ...]
+    pareto: tuple[str, ...]
+    majority_baseline: Estimate
+    optimism: Estimate | None = None
+    labels_needed: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready object."""
+        return {
+            "verdict": self.verdict,
+            "chosen": self.chosen,
+            "reasons": list(self.reasons),
+            "tier": self.tier,
+            "leading": list(self.leading),
+            "pareto": list(self.pareto),
+            "majority_baseline": self.majority_baseline.to_dict(),
+            "labels_needed": self.labels_needed,
+            "optimism": None if self.optimism is None else self.optimism.to_dict(),
+            "floors": [
+                {
+                    "judge": floors.judge,
+                    "met": floors.met,
+                    "failed": list(floors.failed),
+                    "agreement": floors.agreement.to_dict(),
+                    "valid_rate": floors.valid_rate.to_dict(),
+                }
+                for floors in self.floors
+            ],
+            "comparisons": [
+                {
+                    "leader": row.leader,
+                    "other": row.other,
+                    "difference": row.difference.to_dict(),
+                    "p_value": row.p_value.to_dict(),
+                    "p_holm": row.p_holm,
+                }
+                for row in self.comparisons
+            ],
+        }
+
+
+def pareto_front(costs: Sequence[float], accuracies: Sequence[float]) -> list[int]:
+    """Positions of the judges that no other beats on cost and accuracy, cheapest first.
+
+    Of equal accuracy only the cheapest stays; of equal cost and accuracy, all stay.
+    """
+    if len(costs) != len(accuracies):
+        raise InvalidStatisticInput("costs and accuracies must have one entry for each judge")
+    front = []
+    for i, (cost, accuracy) in enumerate(zip(costs, accuracies, strict=True)):
+        beaten = any(
+            other_cost <= cost and other_accuracy >= accuracy and (other_cost < cost or other_accuracy > accuracy)
+            for other_cost, other_accuracy in zip(costs, accuracies, strict=True)
+        )
+        if not beaten:
+            front.append(i)
+    return sorted(front, key=lambda i: (costs[i], accuracies[i]))
+
+
+def select(
+    candidates: Sequence[Candidate],
+    human: Sequence[object],
+    classes: Sequence[object],
+    *,
+    groups: Sequence[Hashable] | None = None,
+    margin: float = 0.02,
+    alpha: float = 0.05,
+    agreement_floor: float | None = None,
+    human_agreement: Mapping[str, float | None] | None = None,
+    resamples: int = FAST_RESAMPLES,
+    seed: int = DEFAULT_SEED,
+) -> Selection:
+    """Choose among `candidates` by raw agreement over all expected cases, or say that it cannot be decided.
+
+    `agreement_floor` None: human-human agreement - 5 points when `human_agreement["raw_agreement"]` is known, else only
+    the majority class. `human_agreement` may also give `alpha` and `ac1`: both below 0.4 means unreliable labels and no
+    verdict. `margin` is the non-inferiority margin for choosing a cheaper judge. Holm is over the judges compared with
+    the leader. `optimism` is the bootstrap estimate of how much the best of these judges is overrated by having been
+    chosen on these labels; it changes no verdict.
+    """
+    if not candidates:
+        raise InvalidStatisticInput("at least one judge is needed")
+    if len({candidate.name for candidate in candidates}) != len(candidates):
+        raise InvalidStatisticInput("two judges have the same name")
+    labels = [PairedLabels.of(candidate.verdicts, human, classes, groups=groups) for candidate in candidates]
+    n = len(labels[0])
+    agreements = [
+        Agreement(paired, paired.resampler(resamples=resamples, seed=seed) if n else None) for paired in labels
+    ]
+    baseline = agreements[0].majority_baseline()
+    floors = tuple(
+        _floors(candidate.name, agreement, baseline, agreement_floor, human_agreement or {})
+        for candidate, agreement in zip(candidates, agreements, strict=True)
+    )
+    right = np.array([paired.judge == paired.human for paired in labels], dtype=bool).reshape(len(candidates), n)
+    shares = right.mean(axis=1) if n else np.zeros(len(candidates))
+    priced = [i for i, candidate in enumerate(candidates) if candidate.cost is not None]
+    front = pareto_front([float(candidates[i].cost or 0) for i in priced], [float(shares[i]) for i in priced])
+    pareto = tuple(candidates[priced[i]].name for i in front)
+
+    def result(
+        verdict: str,
+        chosen: str | None,
+        reasons: Sequence[str],
+        *,
+        comparisons: Sequence[PairedComparison] = (),
+        leading: Sequence[str] = (),
+        optimism: Estimate | None = None,
+        needed: int | None = None,
+    ) -> Selection:
+        return Selection(
+            verdict, chosen, tuple(reasons), tier(n), floors, tuple(comparisons), tuple(leading), pareto, baseline,
+            optimism, needed,
+        )  # fmt: skip
+
+    missing = _missing_evidence(labels[0], human_agreement or {})
+    if missing:
+        return result("not enough evidence", None, missing)
+    eligible = [i for i, floor in enumerate(floors) if floor.met]
+    if not eligible:
+        return result("none meets the floor", None, [f"{f.judge}: {', '.join(f.failed)}" for f in floors])
+    best = max(eligible, key=lambda i: (shares[i], -(candidates[i].cost or 0.0)))
+    others = [i for i in eligible if i != best]
+    comparisons = _compare(candidates, right, best, others)
+    worse = {row.other for row in comparisons if row.p_holm is not None and row.p_holm <= alpha}
+    leading = [candidates[best].name] + [candidates[i].name for i in others if candidates[i].name not in worse]
+    optimism = _optimism(right[eligible], Resampler(n, labels[0].groups, resamples=resamples, seed=seed))
+    if len(leading) == 1:
+        return result(
+            f"select {leading[0]}", leading[0], (), comparisons=comparisons, leading=leading, optimism=optimism
+        )
+    close = [row for row in comparisons if row.other in leading]
+    chosen, reason = _cheapest(candidates, leading, close, margin)
+    if chosen is not None:
+        verdict = f"select {chosen[0]}" if len(chosen) == 1 else "any of {" + ", ".join(chosen) + "}"
+        return result(
+            verdict,
+            chosen[0] if len(chosen) == 1 else None,
+            (reason,),
+            comparisons=comparisons,
+            leading=leading,
+            optimism=optimism,
+        )
+    needed = _labels_needed(close[0])
+    words = f"{close[0].other} is not separated from {leading[0]} and may be more than {margin:.0%} worse"
+    if needed is not None:
+        words += f"; about {needed} labels would separate them at the difference seen"
+    return result(
+        "not enough evidence",
+        None,
+        (words,),
+        comparisons=comparisons,
+        leading=leading,
+        optimism=optimism,
+        needed=needed,
+    )
+
+
+def _cheapest(
+    candidates: Sequence[Candidate], leading: Sequence[str], close: Sequence[PairedComparison], margin: float
+) -> tuple[tuple[str, ...] | None, str]:
+    """The judges of the leading set that may be recommended although they are not separated, and why; else None.
+
+    A difference whose interval holds both -margin and +margin decides nothing. Otherwise the cheapest is chosen, if it
+    is the best itself or not worse than the best by the margin; without costs, any judge if none is worse.
+    """
+    if any(
+        row.difference.low is None
+        or row.difference.high is None
+        or (row.difference.low <= -margin and row.difference.high >= margin)
+        for row in close
+    ):
+        return None, ""
+    within = {leading[0]} | {
+        row.other for row in close if row.difference.high is not None and row.difference.high < margin
+    }
+    costs = {candidate.name: candidate.cost for candidate in candidates if candidate.name in leading}
+    known = [cost for cost in costs.values() if cost is not None]
+    if len(known) < len(leading):
+        return (
+            (tuple(leading), f"none is worse than the best by {margin:.0%}") if within == set(leading) else (None, "")
+        )
+    cheapest = tuple(name for name in leading if costs[name] == min(known))
+    if not set(cheapest) <= within:
+        return None, ""
+    return cheapest, f"cheapest of the judges that are not worse than the best by {margin:.0%}"
+
+
+def _missing_evidence(labels: PairedLabels, human_agreement: Mapping[str, float | None]) -> list[str]:
+    n = len(labels)
+    missing = []
+    if n < MIN_LABELS:
+        missing.append(f"{n} human labels, at least {MIN_LABELS} are needed")
+    support = np.bincount(labels.human, minlength=len(labels.classes))
+    used = np.sort(support)[::-1]
+    second = int(used[1]) if used.size > 1 else 0
+    if n >= MIN_LABELS and second < MIN_OF_CLASS:
+        missing.append(f"{second} labels of the second most frequent class, at least {MIN_OF_CLASS} are needed")
+    groups = n if labels.groups is None else len(set(labels.groups))
+    if n >= MIN_LABELS and groups < MIN_GROUPS:
+        missing.append(f"{groups} independent groups of cases, at least {MIN_GROUPS} are needed")
+    alpha, ac1 = human_agreement.get("alpha"), human_agreement.get("ac1")
+    if alpha is not None and ac1 is not None and alpha < UNRELIABLE_BELOW and ac1 < UNRELIABLE_BELOW:
+        missing.append(f"humans agree too little (alpha {alpha:.2f}, AC1 {ac1:.2f}): no judge can be shown good")
+    return missing
+
+
+def _floors(
+    name: str,
+    agreement: Agreement,
+    baseline: Estimate,
+    declared: float | None,
+    human_agreement: Mapping[str, float | None],
+) -> Floors:
+    raw = agreement.raw()
+    valid = agreement.valid_rate()
+    failed = []
+    low = raw.low if raw.low is not None else 0.0
+    if valid.value is None or valid.value < VALID_RATE or (valid.low or 0.0) < VALID_RATE_LOWER:
+        failed.append(f"valid rate {_shown(valid)} below {VALID_RATE:.2f} (lower bound {VALID_RATE_LOWER:.2f})")
+    if baseline.value is not None and low < baseline.value:
+        failed.append(f"agreement {_shown(raw)}: lower bound under the constant answer's {baseline.value:.3f}")
+    floor = declared
+    known = human_agreement.get("raw_agreement")
+    if floor is None and known is not None:
+        floor = known - 0.05
+    if floor is not None and low < floor:
+        failed.append(f"agreement {_shown(raw)}: lower bound under the floor {floor:.3f}")
+    failed += _rates(agreement)
+    return Floors(name, raw, valid, tuple(failed))
+
+
+def _rates(agreement: Agreement) -> list[str]:
+    """Floors of sensitivity and specificity; with more than two classes, of each class that humans use."""
+    failed = []
+    rates = agreement.per_class()
+    names = list(rates) if len(rates) > 2 else list(rates)[-1:]
+    for label in names:
+        tpr, tnr = rates[label]["tpr"], rates[label]["tnr"]
+        if tpr.value is None or tnr.value is None:
+            continue
+        for kind, rate in (("TPR", tpr), ("TNR", tnr)):
+            if rate.low is not None and rate.low < RATE_LOWER:
+                failed.append(f"{kind} of {label} {_shown(rate)}: lower bound under {RATE_LOWER}")
+        # Two independent shares: the bound of the sum moves each by its own distance (as in Newcombe's interval).
+        hit, kept = (wilson(int(rate.numerator or 0), int(rate.denominator or 1)) for rate in (tpr, tnr))
+        distance = np.hypot(tpr.value - hit[0], tnr.value - kept[0])
+        if tpr.value + tnr.value - 1 - distance <= 0:
+            failed.append(f"TPR + TNR - 1 of {label}: lower bound not above 0")
+    return failed
+
+
+def _shown(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return "null"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.3f}"
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+
+
+def _compare(
+    candidates: Sequence[Candidate], right: NDArray[np.bool_], best: int, others: Sequence[int]
+) -> list[PairedComparison]:
+    rows = []
+    for other in others:
+        b, c = int((right[best] & ~right[other]).sum()), int((right[other] & ~right[best]).sum())
+        rows.append((other, bonett_price(b, c, right.shape[1]), mcnemar(b, c)))
+    adjusted = holm([p.value for _, _, p in rows])
+    return [
+        PairedComparison(candidates[best].name, candidates[other].name, difference, p, p_holm)
+        for (other, difference, p), p_holm in zip(rows, adjusted, strict=True)
+    ]
+
+
+def _optimism(right: NDArray[np.bool_], resampler: Resampler) -> Estimate:
+    """How much the best of these judges is overrated: in each resample the best there, minus its agreement here."""
+    means = resampler.sums(right.T.astype(np.float32)) / resampler.sums(np.ones((right.shape[1], 1)))
+    winners = means.argmax(axis=1)
+    here = right.mean(axis=1)
+    excess = means[np.arange(len(winners)), winners] - here[winners]
+    return Estimate.point(
+        float(excess.mean()),
+        right.shape[1],
+        "bootstrap_optimism_of_the_best",
+        details={
+            "resamples": resampler.resamples,
+            "seed": resampler.seed,
+            "corrected": float(here.max() - excess.mean()),
+        },
+    )
+
+
+def _labels_needed(row: PairedComparison) -> int | None:
+    b, c = row.difference.details["only_first"], row.difference.details["only_second"]
+    n = row.difference.n
+    if b == c or n == 0:
+        return None
+    needed = labels_for_difference(b / n, c / n).value
+    return None if needed is None else int(needed)
