@@ -19,6 +19,7 @@ MAX_RANGE = 100
 _DASH = "-\u2010\u2011\u2012\u2013\u2014\u2212"
 _ITEM = rf"\d{{1,18}}(?:\s*[{_DASH}]\s*\d{{1,18}})?"
 _MARKER = re.compile(rf"[\[【]\s*({_ITEM}(?:\s*[,;]\s*{_ITEM})*)\s*[\]】]")
+_DEFINITION = re.compile(r"^[ \t]*\[\d{1,18}\]:[ \t]\S.*$", re.MULTILINE)
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 
 
@@ -174,19 +175,27 @@ def split_statements(answer: str) -> tuple[Statement, ...]:
 
 
 def _without(answer: str, markers: tuple[Marker, ...]) -> tuple[str, list[int], list[int]]:
-    """The answer without markers, where each of its characters stood, and where each marker was taken out."""
+    """The answer without markers and definitions of links, where each of its characters stood, and where each marker
+    was taken out.
+    """
     pieces: list[str] = []
     origins: list[int] = []
     places: list[int] = []
+    cuts = [(marker.start, marker.end, True) for marker in markers]
+    cuts.extend((match.start(), match.end(), False) for match in _DEFINITION.finditer(answer))
     position = length = 0
-    for marker in (*markers, None):
-        end = len(answer) if marker is None else marker.start
-        pieces.append(answer[position:end])
-        origins.extend(range(position, end))
-        length += end - position
-        if marker is not None:
+    for start, end, is_marker in (*sorted(cuts), (len(answer), len(answer), False)):
+        if start < position:
+            # A marker inside a link's definition went with it.
+            if is_marker:
+                places.append(length)
+            continue
+        pieces.append(answer[position:start])
+        origins.extend(range(position, start))
+        length += start - position
+        if is_marker:
             places.append(length)
-            position = marker.end
+        position = end
     return "".join(pieces), origins, places
 
 
