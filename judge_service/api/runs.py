@@ -240,7 +240,9 @@ _QUERY: list[dict[str, Any]] = [
     response_class=Response,
     openapi_extra={"requestBody": _REQUEST_BODY, "parameters": _QUERY},
     responses={
-        **answers("The run is stored with all its cases and goes on in the background.", RUN, status=202),
+        **answers(
+            "The run is stored with all its cases and goes on in the background.", {**RUN, "notices": []}, status=202
+        ),
         **problems(*GUARDED, 400, 409, 413, 415, 422, 503),
     },
 )

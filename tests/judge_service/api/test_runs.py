@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from judge_service.api.cases import cases_in
 from judge_service.app import create_app
 from judge_service.backends.scripted import ScriptedBackend
 from judge_service.domain.judge import Judge, Limits
 from judge_service.domain.run import PlannedCase, Run, RunStatus
-from judge_service.security.keys import issue
 from judge_service.store.store import utc_now
 from rubrics.registry import get_rubric
 from tests.judge_service.api.requests import pair, paths
@@ -406,15 +406,12 @@ async def test_an_interrupted_run_goes_on_at_the_next_start(settings):
             created_at=utc_now(),
         )
         service.store.runs.create(stored)
-        from judge_service.api.cases import cases_in
-
         planned = [
             PlannedCase(position=position, identity=service.judging.identity(case, rubric, judge), case=case)
             for position, case in enumerate(cases_in(request["cases"], rubric))
         ]
         service.store.runs.plan(run_id, planned)
         service.store.runs.seal(run_id, len(planned))
-        _, plain = issue("x", "score")
 
     again = create_app(settings)
     async with again.router.lifespan_context(again):
