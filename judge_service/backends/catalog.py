@@ -18,6 +18,7 @@ from judge_service.settings import Settings
 BACKENDS: Mapping[str, str] = {
     "embedded": "judge_service.backends.embedded",
     "litellm": "judge_service.backends.via_litellm",
+    "openai": "judge_service.backends.via_openai",
     "outlines": "judge_service.backends.via_outlines",
     "instructor": "judge_service.backends.via_instructor",
     "recorded": "judge_service.backends.recorded",
