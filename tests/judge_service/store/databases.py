@@ -1,5 +1,6 @@
 """Real databases for tests: a fresh SQLite file, or a fresh database on a PostgreSQL started for the test session."""
 
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,10 +44,12 @@ class Postgres:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    server = Postgres(tmp_path_factory.mktemp("postgres"))
-    yield server
-    server.close()
+def postgres() -> Iterator[Postgres]:
+    # Not in pytest's own folders: later sessions clear those away, and a socket's path may not be long.
+    with tempfile.TemporaryDirectory(prefix="judge-postgres-", ignore_cleanup_errors=True) as folder:
+        server = Postgres(Path(folder))
+        yield server
+        server.close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

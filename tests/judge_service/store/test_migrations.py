@@ -54,14 +54,14 @@ def test_a_newer_database_is_refused_untouched(database_url: str) -> None:
         store.judgments.record(judgment())
     engine = new_engine(parse_url(database_url))
     with writing(engine) as connection:
-        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+        connection.execute(text("UPDATE schema_version SET version_num = '9999'"))
     before = _content(database_url)
     with pytest.raises(NewerDatabase, match="nothing was changed"):
         Store.open(database_url)
     assert _content(database_url) == before
     with engine.connect() as connection:
         assert connection.execute(text("SELECT count(*) FROM judgments")).scalar_one() == 1
-        assert connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one() == "9999"
+        assert connection.execute(text("SELECT version_num FROM schema_version")).scalar_one() == "9999"
     engine.dispose()
 
 
