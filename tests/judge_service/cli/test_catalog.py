@@ -1,0 +1,175 @@
+"""`rubrics`, `judges`, `models`, `keys`: what is shown, what is never shown, and what ends with 1."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from judge_service.cli.judges import public_options
+from tests.judge_service.cli.conftest import CommandLine
+from tests.support.fake_provider import FakeProvider, Reply
+
+
+def test_rubrics_are_listed_with_their_hashes(cli: CommandLine) -> None:
+    rows = json.loads(cli("rubrics", "list", "--json").stdout)
+    assert {"faithfulness@1", "pairwise@1"} <= {row["id"] for row in rows}
+    assert all(len(row["content_hash"]) == 64 for row in rows)
+    assert "pairwise@1" in cli("rubrics", "list").stdout
+
+
+def test_a_rubric_shows_its_case_fields_labels_and_rules(cli: CommandLine) -> None:
+    shown = json.loads(cli("rubrics", "show", "faithfulness", "--json").stdout)
+    assert shown["id"] == "faithfulness@1"
+    assert set(shown["case_schema"]["properties"]) == {"question", "contexts", "answer"}
+    assert [label["name"] for label in shown["labels"]] == ["unsupported", "supported"]
+    assert "verify" in shown["decoding_schemas"]
+    text = cli("rubrics", "show", "pairwise@1").stdout
+    for word in ("Fields of a case", "response_a", "Labels", "tie", "Rules", "Length", "Content hash"):
+        assert word in text
+    assert "not yet" not in text
+
+
+def test_an_unknown_rubric_names_near_ones(cli: CommandLine) -> None:
+    done = cli("rubrics", "show", "faithfullness")
+    assert done.exit_code == 1
+    assert "Did you mean faithfulness@1?" in done.stderr
+    assert done.stdout == ""
+
+
+def test_judges_of_the_file_stand_beside_the_built_in_ones(cli: CommandLine) -> None:
+    cli.judges('[judges.mine]\nbackend = "baseline"\nmodel = "longer"\ndescription = "Mine [bold]."\n')
+    rows = json.loads(cli("judges", "list", "--json").stdout)
+    assert {"embedded", "constant", "longer", "overlap", "mine"} <= {row["name"] for row in rows}
+    assert "Mine [bold]." in cli("judges", "list").stdout
+    shown = json.loads(cli("judges", "show", "mine", "--json").stdout)
+    assert shown["backend"] == "baseline"
+    assert len(shown["content_hash"]) == 64
+    assert "baseline" in cli("judges", "show", "mine").stdout
+
+
+def test_secrets_in_options_are_hidden_and_names_of_variables_are_not() -> None:
+    options = {"api_key_env": "MY_KEY", "api_key": "sk-1", "extra_body": {"token": "t", "n": 1}, "base_url": "http://x"}
+    assert public_options(options) == {
+        "api_key_env": "MY_KEY",
+        "api_key": "***",
+        "extra_body": {"token": "***", "n": 1},
+        "base_url": "http://x",
+    }
+
+
+def test_a_broken_judges_file_names_the_field(cli: CommandLine) -> None:
+    cli.judges('[judges.mine]\nbackend = "baseline"\nsampling = { temperature = 9 }\n')
+    done = cli("judges", "list")
+    assert done.exit_code == 1
+    assert "judges.mine.sampling.temperature" in done.stderr
+
+
+def test_check_says_what_a_backend_would_ignore_with_its_path(cli: CommandLine) -> None:
+    cli.judges(
+        """
+        [judges.hosted]
+        backend = "litellm"
+        model = "openai/gpt-4o-mini"
+        options = { api_key_env = "TEST_KEY", base_url = "http://127.0.0.1:9/v1", variant = "openai_strict" }
+        """
+    )
+    done = cli("judges", "check", "overlap", "hosted", "--json")
+    rows = json.loads(done.stdout)
+    assert {row["judge"] for row in rows} == {"overlap", "hosted"}
+    assert {row["rubric"] for row in rows if row["judge"] == "overlap"} >= {"faithfulness@1", "pairwise@1"}
+    assert all(set(row) >= {"enforcement", "logprobs", "ignored", "error", "step"} for row in rows)
+
+
+def test_check_of_a_judge_that_cannot_be_opened_ends_with_1(cli: CommandLine) -> None:
+    cli.judges('[judges.broken]\nbackend = "litellm"\n')
+    done = cli("judges", "check", "broken")
+    assert done.exit_code == 1
+    assert "broken" in done.stdout
+    assert cli("judges", "check", "nobody").exit_code == 1
+
+
+def test_check_without_a_model_says_how_to_get_one(cli: CommandLine) -> None:
+    done = cli("judges", "check", "embedded", "--json")
+    assert done.exit_code == 1
+    assert "judge-service models pull" in json.loads(done.stdout)[0]["error"]
+
+
+def test_probe_tells_a_server_that_drops_constraints(cli: CommandLine) -> None:
+    with FakeProvider() as good, FakeProvider(default=Reply("Lovely weather today!")) as bad:
+        cli.judges(
+            "".join(
+                f'[judges.{name}]\nbackend = "openai"\nmodel = "m"\noptions = {{ base_url = "{server.url}" }}\n'
+                for name, server in (("good", good), ("bad", bad))
+            )
+        )
+        fine = cli("judges", "probe", "good", "--json")
+        dropped = cli("judges", "probe", "bad", "good")
+    (row,) = json.loads(fine.stdout)
+    assert fine.exit_code == 0
+    assert (row["ready"], row["constraint_honoured"]) == (True, True)
+    assert dropped.exit_code == 1
+    assert "Not usable: bad." in dropped.stderr
+
+
+def test_probe_of_a_dead_server_ends_with_1(cli: CommandLine) -> None:
+    cli.judges('[judges.dead]\nbackend = "openai"\nmodel = "m"\noptions = { base_url = "http://127.0.0.1:9/v1" }\n')
+    done = cli("judges", "probe", "dead", "--json")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)[0]["ready"] is False
+
+
+def test_models_without_and_with_a_wrong_file(cli: CommandLine, tmp_path: Path) -> None:
+    listed = cli("models", "list")
+    assert listed.exit_code == 0
+    assert "judge-service models pull" in listed.stderr
+    assert json.loads(cli("models", "list", "--json").stdout) == []
+    wrong = tmp_path / "wrong.gguf"
+    wrong.write_bytes(b"GGUF" + b"\0" * 100)
+    done = cli("models", "pull", "--from", wrong)
+    assert done.exit_code == 1
+    assert "does not hold the pinned model" in done.stderr
+    assert json.loads(cli("models", "list", "--json").stdout) == []
+
+
+def test_a_key_is_shown_once_and_works_until_revoked(cli: CommandLine) -> None:
+    made = cli("keys", "create", "--role", "score", "--name", "pipeline [1]")
+    assert made.exit_code == 0
+    secret = made.stdout.strip()
+    assert secret.startswith("jk_")
+    assert "cannot be shown again" in made.stderr
+    rows = json.loads(cli("keys", "list", "--json").stdout)
+    assert [(row["name"], row["role"], row["revoked_at"]) for row in rows] == [("pipeline [1]", "score", None)]
+    assert not {"salt", "digest"} & set(rows[0])
+    listed = cli("keys", "list").stdout
+    assert "pipeline [1]" in listed
+    assert secret not in listed
+    assert cli("keys", "revoke", rows[0]["id"]).exit_code == 0
+    assert json.loads(cli("keys", "list", "--json").stdout)[0]["revoked_at"] is not None
+    unknown = cli("keys", "revoke", "nothing")
+    assert unknown.exit_code == 1
+    assert "no API key" in unknown.stderr
+
+
+def test_a_key_as_json_and_bad_roles_and_names(cli: CommandLine) -> None:
+    made = json.loads(cli("keys", "create", "--role", "admin", "--json").stdout)
+    assert made["role"] == "admin"
+    assert made["key"].startswith(f"jk_{made['id']}_")
+    assert cli("keys", "create", "--role", "king").exit_code == 2
+    assert cli("keys", "create").exit_code == 2
+    bad = cli("keys", "create", "--role", "score", "--name", "")
+    assert bad.exit_code == 1
+    assert "--name" in bad.stderr
+
+
+def test_roles_are_those_of_the_service() -> None:
+    from judge_service.cli.keys import RoleChoice
+    from judge_service.domain.principal import Role
+
+    assert [role.value for role in RoleChoice] == [role.value for role in Role]
+
+
+def test_a_wrong_setting_names_its_variable(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_SERVICE_PARALLEL", "many")
+    done = cli("keys", "list")
+    assert done.exit_code == 1
+    assert "JUDGE_SERVICE_PARALLEL" in done.stderr
