@@ -9,6 +9,7 @@ import asyncio
 import json
 import secrets
 import threading
+import urllib.error
 import urllib.request
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
@@ -273,6 +274,9 @@ class Engine:
         try:
             with opener.open(request, timeout=30) as response:
                 value = json.load(response)
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise _EngineError(f"the engine answered {path} with status {error.code}") from error
         except (OSError, ValueError) as error:
             raise _EngineError(f"the engine did not answer {path}") from error
         if not isinstance(value, dict):

@@ -227,7 +227,7 @@ def _longest_object(schema: Mapping[str, Any], path: str, depth: int) -> int:
     required = schema.get("required", [])
     if not isinstance(required, list) or set(required) != set(properties):
         raise GrammarError(here, "required", "every property must be required, and only properties can be")
-    total = 2
+    total = 1  # two braces, and one comma less than there are properties
     for name, child in properties.items():
         total += len(json.dumps(name, ensure_ascii=False).encode()) + 2
         total += _longest(child, f"{path}.{name}" if path else name, depth + 1)
@@ -239,7 +239,7 @@ def _longest_array(schema: Mapping[str, Any], path: str, depth: int) -> int:
     count = _bound(schema, "maxItems", here, MAX_ITEMS)
     if "items" not in schema:
         raise GrammarError(here, "items", "an array must say what its items are")
-    return 2 + count * (1 + _longest(schema["items"], f"{path}[]", depth + 1))
+    return 2 + max(0, count * (1 + _longest(schema["items"], f"{path}[]", depth + 1)) - 1)
 
 
 def _longest_string(schema: Mapping[str, Any], path: str, depth: int) -> int:

@@ -146,18 +146,19 @@ async def test_a_constraint_that_does_not_compile_never_reaches_the_engine(backe
     assert backend.compile(pair).enforcement is Enforcement.GRAMMAR
 
 
-async def test_a_prompt_that_does_not_fit_names_both_numbers_and_costs_no_call(backend: EmbeddedBackend) -> None:
+async def test_a_prompt_that_does_not_fit_names_both_numbers_and_costs_no_call(
+    backend: EmbeddedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     window = backend.capabilities.context_tokens
     assert window == 4096
     asked = request(ask_about("fish " * 4000), timeout_s=60)
     prompt = await backend.count_tokens(asked)
     assert prompt is not None
     assert prompt > 4000
-    started = time.monotonic()
+    untouchable = OddServer([], AssertionError("the engine was asked"))
+    monkeypatch.setattr(backend._engine, "_server", untouchable)
     with pytest.raises(BackendFailure) as caught:
         await backend.complete(asked)
-    # Computing 4,000 tokens takes this model seconds.
-    assert time.monotonic() - started < 1.0
     assert caught.value.reason is JudgeErrorReason.CONTEXT_OVERFLOW
     assert str(prompt + 256) in caught.value.message
     assert "4096" in caught.value.message
@@ -218,10 +219,10 @@ async def test_the_tokens_of_a_reply_join_to_its_text(backend: EmbeddedBackend) 
 
 
 def asks_of_a_run() -> list[Request]:
-    shared = "Read the rubric below and follow it. The answer must be faithful to the context. " * 6
+    shared = "Read the rubric below and follow it. The answer must be faithful to the context. " * 3
     return [
-        request(ask, want_probabilities=True, timeout_s=120, max_tokens=200)
-        for n in range(3)
+        request(ask, want_probabilities=True, timeout_s=120, max_tokens=180)
+        for n in range(2)
         for ask in (
             ask_about(f"{shared} First: {n} fish. Second: {'many ' * 9 * n}fish."),
             Ask("c", talk(f"{shared} Case {n}. A or B?"), ChoiceConstraint(("A", "B")), {}, {}),
@@ -268,7 +269,7 @@ async def test_twenty_requests_at_once_all_end_and_the_event_loop_stays_free(bac
     running = False
     await pulse
     assert all(reply.text in ("A", "B") for reply in replies)
-    assert longest_gap < 1.0
+    assert longest_gap < 2.0
 
 
 async def test_a_request_beyond_its_time_ends_and_frees_its_slot(backend: EmbeddedBackend) -> None:
@@ -283,13 +284,29 @@ async def test_a_request_beyond_its_time_ends_and_frees_its_slot(backend: Embedd
     assert after.text in ("A", "B")
 
 
-async def test_waiting_for_a_slot_does_not_use_up_a_requests_time(backend: EmbeddedBackend) -> None:
+class BusyServer:
+    """Stands in for an engine that is busy until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+
+    def handle_chat_completions(self, body: Any, take: Any) -> None:
+        self.go_on.wait(30)
+        take({"choices": [{"delta": {"content": "A"}, "finish_reason": "stop"}]})
+
+
+async def test_waiting_for_a_slot_does_not_use_up_a_requests_time(
+    backend: EmbeddedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await backend.probe()
-    choice = ask_about("A or B?", ChoiceConstraint(("A", "B")))
-    long = request(ask_about("fish and chips " * 500), timeout_s=120)
-    first, second = await asyncio.gather(backend.complete(long), backend.complete(request(choice, timeout_s=2.5)))
-    assert first.text
-    assert second.text in ("A", "B")
+    server = BusyServer()
+    monkeypatch.setattr(backend._engine, "_server", server)
+    busy = asyncio.create_task(backend.complete(request(choice_ask(), timeout_s=30)))
+    queued = asyncio.create_task(backend.complete(request(choice_ask(), timeout_s=0.05)))
+    done, _ = await asyncio.wait({queued}, timeout=0.3)
+    assert not done
+    server.go_on.set()
+    assert [(await task).text for task in (busy, queued)] == ["A", "A"]
 
 
 async def test_a_cancelled_request_leaves_the_queue_or_the_engine(backend: EmbeddedBackend) -> None:
