@@ -201,8 +201,8 @@ def self_preference(
     """Preference for responses of the judge's own model family, against the humans (Wataoka et al. 2024).
 
     `own_side` names the response of the family, None where neither or both are: such cases are left out. Over the cases
-    that judge and human decided: `own_when_human_own`, `other_when_human_other`, and their difference from the other
-    side, `equal_opportunity_bias` = P(own | human own) - P(own | human other), 0 = none; `judge_own_rate`,
+    that judge and human decided: `own_when_human_own`, `other_when_human_other`, and their difference
+    `equal_opportunity_bias`, 0 = none; `judge_own_rate`,
     `human_own_rate`, `excess_own_rate` with `excess_test`. A side without cases: `no_positive_labels` or
     `no_negative_labels`. Flag `no_verdict` where a side has fewer than 10 cases. The family may truly be better: the
     human label removes that only as far as humans are right.
@@ -216,16 +216,16 @@ def self_preference(
     liked, other = decided & human_own, decided & ~human_own
     excess, test = _paired_excess(judge_own, human_own, decided, resampler)
     own_hits = int((judge_own & liked).sum())
-    wrong_own = int((judge_own & other).sum())
+    other_hits = int((~judge_own & other).sum())
     n_own, n_other = int(liked.sum()), int(other.sum())
     if n_own == 0 or n_other == 0:
         empty = n_own + n_other == 0
         reason = Reason.EMPTY if empty else Reason.NO_POSITIVE_LABELS if n_own == 0 else Reason.NO_NEGATIVE_LABELS
         bias = Estimate.undefined(reason, n_own + n_other, "equal_opportunity_bias")
     else:
-        bias = newcombe(own_hits, n_own, wrong_own, n_other)
+        bias = newcombe(own_hits, n_own, other_hits, n_other)
         if resampler is not None and resampler.clustered and bias.value is not None:
-            sums = resampler.sums(np.column_stack([judge_own & liked, liked, judge_own & other, other]))
+            sums = resampler.sums(np.column_stack([judge_own & liked, liked, ~judge_own & other, other]))
             replicates = ratio_replicates(sums[:, 0], sums[:, 1]) - ratio_replicates(sums[:, 2], sums[:, 3])
             bias = resampler.interval(bias.value, replicates, n=bias.n, details=dict(bias.details))
         if min(n_own, n_other) < 10:
@@ -273,7 +273,8 @@ def self_preference_against_control(
     features = np.column_stack([gain * liked, liked, gain * disliked, disliked])
 
     def formula(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        return ratio_replicates(sums[..., 0], sums[..., 1]) - ratio_replicates(sums[..., 2], sums[..., 3])
+        # P(other | other) is 1 - P(own | other), so the own picks of both sides add up.
+        return ratio_replicates(sums[..., 0], sums[..., 1]) + ratio_replicates(sums[..., 2], sums[..., 3])
 
     value = float(formula(features.sum(axis=0)))
     if not math.isfinite(value):

@@ -122,7 +122,10 @@ class ClusteredError:
 
 
 def clustered_error(values: Sequence[float] | NDArray[np.float64], groups: Sequence[Hashable]) -> ClusteredError:
-    """Cluster-robust standard error sqrt(sum of squared group residuals)/n, no small-sample factor (Miller 2024)."""
+    """Cluster-robust standard error sqrt(sum of squared group residuals)/n, no small-sample factor (Miller 2024).
+
+    The naive one is sd(ddof 0)/sqrt(n), so that groups of one case give a design effect of 1.
+    """
     x = np.asarray(values, dtype=np.float64)
     if x.size == 0 or len(groups) != x.size or not np.all(np.isfinite(x)):
         raise InvalidStatisticInput("values must be finite numbers, with one group for each, at least one")
@@ -132,7 +135,7 @@ def clustered_error(values: Sequence[float] | NDArray[np.float64], groups: Seque
     mean = float(x.mean())
     residuals = np.bincount(codes, weights=x - mean, minlength=count)
     clustered = math.sqrt(float((residuals**2).sum())) / n
-    naive = float(x.std(ddof=1)) / math.sqrt(n) if n > 1 else None
+    naive = float(x.std()) / math.sqrt(n) if n > 1 else None
     size = np.bincount(codes, minlength=count).astype(np.float64)
     icc = None
     if 1 < count < n:
@@ -179,7 +182,7 @@ def clustered_mean(
 
         clustered *= math.sqrt(error.groups / (error.groups - 1))
         quantile = float(student.ppf(0.5 + level / 2, error.groups - 1))
-    se = max(clustered, error.naive or 0.0)
+    se = max(clustered, (error.naive or 0.0) * math.sqrt(x.size / (x.size - 1)))
     half = quantile * se
     return Estimate(
         error.mean,
