@@ -98,8 +98,11 @@ def answer_in(judgment: Judgment | None, order: Order) -> str | None:
 
 
 def line_up(cases: Sequence[Case], judgments: Iterable[Judgment], judge: Judge) -> JudgeColumn:
-    """A judge's judgments in the order of `cases`. A judgment of another content than the case's is left out."""
-    by_case = {judgment.case_id: judgment for judgment in judgments if judgment.judge == judge.name}
+    """This judge's judgments in the order of `cases`.
+
+    Not by the name in them: judges that are configured alike share their judgments, which name whoever came first.
+    """
+    by_case = {judgment.case_id: judgment for judgment in judgments}
     return JudgeColumn(judge, tuple(by_case.get(case.id) for case in cases))
 
 

@@ -41,7 +41,7 @@ def _texts(item: LabelledItem) -> list[dict[str, str]]:
 
 def _answer(judgment: Judgment | None) -> dict[str, Any]:
     if judgment is None:
-        return {"outcome": "not_judged", "label": None, "reason": None, "score": None, "says": None}
+        return {"outcome": "not_judged", "label": None, "reason": None, "detail": None, "score": None, "says": None}
     record = judgment.record or {}
     says = record.get("rationale")
     if says is None:

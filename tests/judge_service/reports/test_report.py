@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any
@@ -218,6 +219,15 @@ def test_a_large_report_stays_small() -> None:
     assert len(page.encode()) < 2_000_000
 
 
+def test_a_case_that_was_not_judged_is_shown_as_such() -> None:
+    full = dataset(ANSWERS, LABELS)
+    partial = replace(full, columns=(JudgeColumn(MODEL, (*full.columns[0].judgments[:4], None)), full.columns[1]))
+    report = build_report([partial], "t")
+    assert section(report, "judges")["judges"][0]["outcomes"]["not_judged"] == 1
+    assert section(report, "judges")["judges"][0]["agreement"]["denominator"] == 5
+    assert "model: not judged" in to_html(report)
+
+
 def test_segments_fill_the_bar() -> None:
     row = {"n": 4, "counts": {"scored": 1, "tie": 0, "inconsistent": 3}}
     parts = segments(row, ["scored", "tie", "inconsistent"], 100)
@@ -250,6 +260,6 @@ def test_every_way_to_end_is_counted_apart() -> None:
 def test_judgments_line_up_with_cases_and_orders_with_answers() -> None:
     cases = [Case(id=name, input={}) for name in ("a", "b")]
     made = judgment(cases[1], MODEL, "A", "B")
-    column = line_up(cases, [made, judgment(cases[0], LONGER, "A", "A")], MODEL)
+    column = line_up(cases, [made], MODEL)
     assert column.judgments == (None, made)
     assert (answer_in(made, "AB"), answer_in(made, "BA"), answer_in(None, "AB")) == ("A", "B", None)
