@@ -1,7 +1,7 @@
 """A case: one thing to judge, with the caller's id, its slices and a content hash."""
 
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,6 +24,12 @@ class Case(BaseModel):
     input: dict[str, Any]
     group: str | None = None
     metadata: dict[str, Scalar] = Field(default_factory=dict)
+
+    def __copy__(self) -> Self:
+        """A copy that does not inherit the hash: `model_copy(update=...)` may change what it covers."""
+        copied = super().__copy__()
+        copied.__dict__.pop("content_hash", None)
+        return copied
 
     @cached_property
     def content_hash(self) -> str:

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -96,6 +96,12 @@ class Judge(BaseModel):
     @classmethod
     def _lower(cls, value: str) -> str:
         return value.strip().lower()
+
+    def __copy__(self) -> Self:
+        """A copy that does not inherit the hash: `model_copy(update=...)` may change what it covers."""
+        copied = super().__copy__()
+        copied.__dict__.pop("content_hash", None)
+        return copied
 
     @cached_property
     def content_hash(self) -> str:

@@ -98,6 +98,9 @@ class Runs:
             new = [case for case in cases if case.position not in there]
             if not new:
                 return 0
+            run = _must(connection, run_id, lock=True)
+            if run.planned:
+                raise Conflict(f"Run {run_id} holds {run.n_planned} cases and no more can be added: start a new run.")
             doubled = select(CASES.c.identity).where(
                 CASES.c.run_id == run_id, CASES.c.identity.in_([case.identity for case in new])
             )
