@@ -13,7 +13,8 @@ import uvicorn
 @contextlib.contextmanager
 def serving(app: Any, *, lifespan: Literal["on", "off"] = "on") -> Iterator[int]:
     """Serve `app` and yield its port."""
-    listener = socket.socket()
+    # With the protocol named, asyncio turns Nagle's algorithm off: else each response waits 40 ms.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen(128)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan=lifespan, timeout_graceful_shutdown=1))
