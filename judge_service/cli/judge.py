@@ -35,9 +35,10 @@ def judge(
             "--output", "-o", metavar="OUT.jsonl", dir_okay=False, help="Where to write the judgments, in case order."
         ),
     ],
-    limit: Annotated[int | None, typer.Option(min=1, help="Judge the first N cases only.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Judge the first N cases only.")] = None,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Cases judged at once. Default: what the judge allows.")
+        int | None,
+        typer.Option(metavar="N", min=1, max=1024, help="Cases judged at once. Default: what the judge allows."),
     ] = None,
     retry_errors: Annotated[
         bool, typer.Option("--retry-errors", help="Ask again where the recorded outcome is a judge error.")

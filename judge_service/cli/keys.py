@@ -22,8 +22,12 @@ class RoleChoice(StrEnum):
 
 @app.command("create")
 def create_key(
-    role: Annotated[RoleChoice, typer.Option(help="What the key may do: score, annotate, lead or admin.")],
-    name: Annotated[str, typer.Option(help="Who or what uses it, for people who read the list.")] = "command line",
+    role: Annotated[
+        RoleChoice, typer.Option(metavar="ROLE", help="What the key may do: score, annotate, lead or admin.")
+    ],
+    name: Annotated[
+        str, typer.Option(metavar="TEXT", help="Who or what uses it, for people who read the list.")
+    ] = "command line",
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -12,7 +12,7 @@ DatabaseOption = Annotated[
     typer.Option(
         "--database",
         metavar="URL",
-        help="Database to use, such as sqlite:///judgments.sqlite3. Default: JUDGE_SERVICE_DATABASE_URL.",
+        help="Database to use, such as sqlite:///judgments.sqlite3. Default: that of the settings.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]

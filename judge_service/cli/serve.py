@@ -8,8 +8,10 @@ from judge_service.cli.options import DatabaseOption, settings_for
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on. 127.0.0.1: this machine only.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on. 127.0.0.1: this machine only.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="PORT", min=1, max=65535, help="Port to listen on.")] = 8000,
     database: DatabaseOption = None,
 ) -> None:
     """Start the HTTP service. It runs until it is stopped."""
@@ -20,4 +22,5 @@ def serve(
 
     settings = settings_for(database)
     configure_logging(settings.log_level)
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
     uvicorn.run(create_app(settings), host=host, port=port, log_config=None, server_header=False)
