@@ -111,14 +111,17 @@ class ProviderBackend:
         return supported is None or parameter in supported or parameter not in _CHECKED
 
     async def complete(self, request: Request) -> Completion:
-        """One answer. Raises BackendFailure within `timeout_s`, whatever the server does."""
+        """One answer. Raises BackendFailure within `timeout_s`, whatever the server does.
+
+        The first call also loads the SDK, which takes seconds on a busy machine and is not the provider's time.
+        """
+        await self._load()
         try:
             return await within(request.timeout_s, self._complete(request))
         except TimeoutError as error:
             raise self._failure(error, request.timeout_s) from None
 
     async def _complete(self, request: Request) -> Completion:
-        await self._load()
         try:
             fields = self._form(request.ask.constraint)
         except ValueError as error:
@@ -188,7 +191,7 @@ class ProviderBackend:
         if self._probed is not None:
             return self._probed
         try:
-            await within(PROBE_TIMEOUT_S, self._load())
+            await self._load()
             fields = self._form(JsonConstraint(CanaryReply, _CANARY_SCHEMA)) if self._canary else None
             answer = await self._ask(fields, max_tokens=64)
             honoured = None if fields is None or fields.enforcement is Enforcement.NONE else _honours(answer.text)

@@ -5,6 +5,7 @@ backend to use: being told that an answer was wrong biases the next one.
 """
 
 import asyncio
+import logging
 from typing import Any, Literal
 
 from judge_service.backends.base import CompileReport, Request
@@ -151,6 +152,8 @@ def _instructor() -> Any:
         import instructor
     except ImportError as error:  # pragma: no cover - a declared dependency
         raise MissingDependency("The package instructor is missing: pip install instructor") from error
+    # It logs every invalid reply in full; replies are kept with their calls and nowhere else.
+    logging.getLogger("instructor").setLevel(logging.CRITICAL + 1)
     return instructor
 
 

@@ -1,4 +1,5 @@
 import json
+import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -75,13 +76,17 @@ async def test_an_invalid_answer_is_asked_for_again_once_and_both_are_counted(
     assert len(provider.completions[1].body["messages"]) > len(provider.completions[0].body["messages"])
 
 
-async def test_an_answer_that_stays_invalid_is_handed_on_as_it_is(backend: Backend, provider: FakeProvider) -> None:
+async def test_an_answer_that_stays_invalid_is_handed_on_as_it_is(
+    backend: Backend, provider: FakeProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     bad = '{"rationale": "x", "verdict": "maybe"}'
     _answers(provider, bad, bad, GOOD)
     made = await backend.complete(request(pair_ask()))
     assert made.text == bad
     assert len(made.earlier_usage) == 1
     assert len(provider.completions) == 2
+    assert "maybe" not in caplog.text
 
 
 @pytest.mark.parametrize("reply", [fake.REFUSAL, fake.FILTERED, fake.CUT])
