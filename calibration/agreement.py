@@ -114,14 +114,20 @@ class Agreement:
     """Every figure of agreement of one judge, with intervals when a `resampler` over the same cases is given.
 
     The resampled tables are computed once and shared, so intervals of different figures are of the same resamples.
-    Without a resampler only Wilson intervals are given; the others say `not_estimated`.
+    Without a resampler only Wilson intervals are given; the others say `not_estimated`. `interval` names the kind of
+    bootstrap interval: `percentile` (default) or `bca` (bias-corrected and accelerated, Efron 1987).
     """
 
-    def __init__(self, labels: PairedLabels, resampler: Resampler | None = None) -> None:
+    def __init__(
+        self, labels: PairedLabels, resampler: Resampler | None = None, *, interval: str = "percentile"
+    ) -> None:
         if resampler is not None and resampler.n_cases != len(labels):
             raise InvalidStatisticInput("the resampler is not over these cases")
+        if interval not in ("percentile", "bca"):
+            raise InvalidStatisticInput(f"unknown interval {interval!r}: percentile or bca")
         self.labels = labels
         self.resampler = resampler
+        self._bca = interval == "bca"
 
     @functools.cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -164,15 +170,21 @@ class Agreement:
         near = self.labels.known & (np.abs(self.labels.judge - self.labels.human) <= 1)
         return self._with_failures(share(near, None, self.resampler))
 
-    def kappa(self, weights: str | None = None) -> Estimate:
+    def kappa(self, weights: str | None = None, *, one_class: str = "null") -> Estimate:
         """Cohen's kappa over the usable verdicts; `weights` None, `linear` or `quadratic` (ordered classes only).
 
-        Both sides constant with one class: null `one_class`. One side constant: 0 by formula, flag `constant_rater`.
+        Both sides constant with one class: null `one_class` (default), or 1 without an interval where `one_class` is
+        `one`, as some tools count it. One side constant: 0 by formula, flag `constant_rater`.
         """
+        if one_class not in ("null", "one"):
+            raise InvalidStatisticInput(f"unknown rule {one_class!r} for one class: null or one")
         name = "cohen_kappa" if weights is None else f"cohen_kappa_{weights}"
         if weights is not None and not self.labels.ordered:
             return Estimate.undefined(Reason.NOT_ORDERED, int(self.table.sum()), name)
-        return self._of_table(lambda tables: contingency.cohen(tables, weights), name)
+        estimate = self._of_table(lambda tables: contingency.cohen(tables, weights), name)
+        if one_class == "one" and estimate.undefined_reason is Reason.ONE_CLASS:
+            return Estimate.point(1.0, estimate.n, f"{name}/one_class_is_one", flags=("one_class",))
+        return estimate
 
     def kappa_failures_wrong(self) -> Estimate:
         """Cohen's kappa with failed verdicts as a class of their own that no human used: the end with all wrong."""
@@ -262,6 +274,56 @@ class Agreement:
             }
         return rates
 
+    def macro(self, *, failures: str = "wrong") -> dict[str, Estimate]:
+        """`macro_precision`, `macro_recall`, `macro_f1`: unweighted means over the declared classes.
+
+        A class never predicted has precision 0, one that no human used recall 0, in these figures. `failures`: `wrong`
+        keeps failed verdicts as misses in the recall (default), `left_out` drops those cases.
+        """
+        if failures not in ("wrong", "left_out"):
+            raise InvalidStatisticInput(f"unknown treatment of failures {failures!r}: wrong or left_out")
+        counts = self.counts.astype(np.float64)
+        table, resampled = counts, self._resampled
+        if failures == "left_out":
+            table = counts * (np.arange(len(counts)) < len(counts) - 1)[:, None]
+            if resampled is not None:
+                resampled = resampled.copy()
+                resampled[:, -1, :] = 0
+
+        def parts(tables: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            hits = np.diagonal(tables[..., :-1, :], axis1=-2, axis2=-1)
+            predicted, support = tables[..., :-1, :].sum(axis=-1), tables.sum(axis=-2)
+            zero = np.zeros_like(hits)
+            precision = np.divide(hits, predicted, out=zero.copy(), where=predicted > 0)
+            return precision, np.divide(hits, support, out=zero.copy(), where=support > 0)
+
+        def f1(tables: NDArray[np.float64]) -> NDArray[np.float64]:
+            precision, recall = parts(tables)
+            total = precision + recall
+            each = np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
+            return np.asarray(each.mean(axis=-1))
+
+        def over(position: int) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+            return lambda tables: np.asarray(parts(tables)[position].mean(axis=-1))
+
+        formulas = {"macro_precision": over(0), "macro_recall": over(1), "macro_f1": f1}
+        return {
+            name: self._figure(table, resampled, formula, f"{name}/failures_{failures}", at_least=1)
+            for name, formula in formulas.items()
+        }
+
+    def f1(self, label: str) -> Estimate:
+        """F1 of one class, failed verdicts being misses; null `one_class` where neither side uses the class."""
+        if label not in self.labels.classes:
+            raise InvalidStatisticInput(f"{label!r} is not one of the declared classes")
+        code = self.labels.classes.index(label)
+
+        def formula(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+            both = counts[..., code, :].sum(axis=-1) + counts[..., :, code].sum(axis=-1)
+            return ratio_replicates(2 * counts[..., code, code], both)
+
+        return self._figure(self.counts.astype(np.float64), self._resampled, formula, f"f1/{label}", at_least=1)
+
     def majority_baseline(self) -> Estimate:
         """Share of the most frequent human class: what a constant answer would reach."""
         support = self.counts.sum(axis=0)
@@ -305,6 +367,21 @@ class Agreement:
         failed = int((~self.labels.known).sum())
         return dataclasses.replace(estimate, details={**estimate.details, "failed": failed})
 
+    def _jackknife(
+        self, table: NDArray[np.float64], formula: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    ) -> NDArray[np.float64] | None:
+        """Values without each group, for the acceleration of BCa; `table` has as many rows as the formula wants."""
+        if not self._bca or self.resampler is None:
+            return None
+        k = len(self.labels.classes)
+        own = np.zeros((self.resampler.n_groups, k + 1, k))
+        rows = np.where(self.labels.judge == FAILED, k, self.labels.judge)
+        np.add.at(own, (self.resampler.codes, rows, self.labels.human), 1)
+        own = own[:, : table.shape[0], : table.shape[1]]
+        if table.shape[1] > k:
+            own = np.concatenate([own, np.zeros((len(own), own.shape[1], 1))], axis=-1)
+        return formula(table - own)
+
     def _of_table(
         self, formula: Callable[[NDArray[np.float64]], NDArray[np.float64]], name: str, *, at_least: int = 2
     ) -> Estimate:
@@ -331,7 +408,13 @@ class Agreement:
         if resampled is None or self.resampler is None:
             return Estimate.point(value, n, name, flags=flags, details=details)
         return self.resampler.interval(
-            value, formula(resampled), n=n, method=f"{name}/{self.resampler.method}", flags=flags, details=details
+            value,
+            formula(resampled),
+            n=n,
+            method=f"{name}/{self.resampler.method}",
+            flags=flags,
+            details=details,
+            jackknife=self._jackknife(table, formula),
         )
 
     def _flags(self, table: NDArray[np.float64]) -> tuple[str, ...]:

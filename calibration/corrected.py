@@ -80,6 +80,8 @@ def ppi_mean(
     judge_on_unlabelled: ArrayLike,
     *,
     weight: float | None = None,
+    predictions: str = "unlabelled",
+    weight_variance: str = "pooled",
     level: float = 0.95,
     enforce_size: bool = True,
     labelled_groups: Sequence[Hashable] | None = None,
@@ -90,14 +92,20 @@ def ppi_mean(
     """Prediction-powered mean (Angelopoulos et al. 2023): weight * mean(f') + mean(Y - weight * f).
 
     `weight` None: PPI++, Cov(Y, f)/((1 + n/N) Var(f)) clipped to [0, 1]; 1: PPI; 0: the classical mean. A constant
-    judge gets weight 0. Values are 0/1 or scores in [0, 1]. Valid only when the labelled cases are a random sample of
-    the same population and not among the unlabelled ones. Value and interval are clipped to [0, 1] for display;
-    `details` keeps the raw ones, the weight, the s.e. and the judge's own mean. With groups, the interval is a cluster
-    bootstrap that estimates the weight again each time. Below 30 labels or 10 of a class: `too_few_labels`.
+    judge gets weight 0. `predictions`: f' are the `unlabelled` cases (default) or `all`, the labelled ones too, as
+    some tools do (the two parts are then dependent and the s.e. approximate). `weight_variance`: Var(f) over all cases
+    `pooled` (default), or over the `labelled`. Values are 0/1 or scores in [0, 1].
+
+    Valid only when the labelled cases are a random sample of the same population and not among the unlabelled ones.
+    Value and interval are clipped to [0, 1] for display; `details` keeps the raw ones, the weight, the s.e. and the
+    judge's own mean. With groups, the interval is a cluster bootstrap that estimates the weight again each time. Below
+    30 labels or 10 of a class: null `too_few_labels`.
     """
     y = _values(human, "human")
     f = _values(judge_on_labelled, "judge_on_labelled")
     g = _values(judge_on_unlabelled, "judge_on_unlabelled")
+    if predictions not in ("unlabelled", "all") or weight_variance not in ("pooled", "labelled"):
+        raise InvalidStatisticInput("predictions are unlabelled or all, weight_variance is pooled or labelled")
     if y.size != f.size:
         raise InvalidStatisticInput("human and judge_on_labelled must have one entry for each labelled case")
     for values in (y, f, g):
@@ -110,7 +118,11 @@ def ppi_mean(
         return refused
     if g.size == 0:
         return Estimate.undefined(Reason.EMPTY, int(y.size), method)
-    lam = _best_weight(y, f, g) if weight is None else weight
+    lam = _best_weight(y, f, g, weight_variance) if weight is None else weight
+    if predictions == "all":
+        if labelled_groups is not None or unlabelled_groups is not None:
+            raise InvalidStatisticInput("the cluster bootstrap needs predictions over the unlabelled cases")
+        g = np.concatenate([f, g])
     value = lam * float(g.mean()) + float((y - lam * f).mean())
     se = math.sqrt(lam**2 * float(g.var()) / g.size + float((y - lam * f).var()) / y.size)
     details: dict[str, object] = {
@@ -148,9 +160,8 @@ def ppi_mean(
     )
 
 
-def _best_weight(y: Floats, f: Floats, g: Floats) -> float:
-    pooled = np.concatenate([f, g])
-    spread = float(pooled.var(ddof=1))
+def _best_weight(y: Floats, f: Floats, g: Floats, variance: str) -> float:
+    spread = float(f.var()) if variance == "labelled" else float(np.concatenate([f, g]).var(ddof=1))
     if spread <= 1e-15:
         return 0.0
     covariance = float(((y - y.mean()) * (f - f.mean())).mean())

@@ -33,12 +33,12 @@ def _check_counts(successes: int, n: int) -> None:
         raise InvalidStatisticInput(f"{successes} successes of {n} is not a count")
 
 
-def wilson(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson score interval of a proportion, `n` >= 1 (Wilson 1927)."""
+def wilson(successes: int, n: int, level: float = 0.95, *, z: float | None = None) -> tuple[float, float]:
+    """Wilson score interval of a proportion, `n` >= 1 (1927); `z` replaces the level (some tools round to 1.96)."""
     _check_counts(successes, n)
     if n == 0:
         raise InvalidStatisticInput("an interval of a proportion needs n >= 1")
-    z = z_of(level)
+    z = z_of(level) if z is None else z
     share = successes / n
     denominator = 1 + z * z / n
     centre = (share + z * z / (2 * n)) / denominator

@@ -49,7 +49,9 @@ def bin_confidences(confidence: Floats, bins: int, rule: str = "right_closed") -
 
     `right_closed`: equal width, (lo, hi], 0 in the first (default; Guo 2017). `left_closed`: [lo, hi), 1 in the last.
     Both from integers (millionths), so 0.3 never falls beside its edge. `equal_mass`: edges are the distinct linear
-    quantiles, right-closed; equal confidences are never split, so there may be fewer bins.
+    quantiles, right-closed; equal confidences are never split, so there may be fewer bins. `equal_count`: cases sorted
+    and cut into parts of equal number, which splits equal confidences by their order in the input. `equal_rank`: by the
+    middle rank of equal confidences, which keeps them together.
     """
     if bins < 1:
         raise InvalidStatisticInput("at least one bin is needed")
@@ -57,8 +59,12 @@ def bin_confidences(confidence: Floats, bins: int, rule: str = "right_closed") -
         scaled = np.rint(confidence * _MICRO).astype(np.int64) * bins
         index = (scaled + _MICRO - 1) // _MICRO - 1 if rule == "right_closed" else scaled // _MICRO
         return Bins(np.clip(index, 0, bins - 1), np.linspace(0, 1, bins + 1), rule)
+    if rule in ("equal_count", "equal_rank"):
+        return _by_rank(confidence, bins, rule)
     if rule != "equal_mass":
-        raise InvalidStatisticInput(f"unknown rule {rule!r}: right_closed, left_closed or equal_mass")
+        raise InvalidStatisticInput(
+            f"unknown rule {rule!r}: right_closed, left_closed, equal_mass, equal_count or equal_rank"
+        )
     if confidence.size == 0:
         return Bins(np.zeros(0, dtype=np.int64), np.array([0.0, 1.0]), rule)
     rounded = np.round(confidence, 12)
@@ -66,6 +72,20 @@ def bin_confidences(confidence: Floats, bins: int, rule: str = "right_closed") -
     if edges.size == 1:
         edges = np.array([edges[0], edges[0]])
     return Bins(np.searchsorted(edges[1:-1], rounded, side="left").astype(np.int64), edges, rule)
+
+
+def _by_rank(confidence: Floats, bins: int, rule: str) -> Bins:
+    n = confidence.size
+    index = np.zeros(n, dtype=np.int64)
+    if rule == "equal_count":
+        for number, part in enumerate(np.array_split(np.argsort(confidence, kind="stable"), bins)):
+            index[part] = number
+    elif n:
+        _, block, size = np.unique(confidence, return_inverse=True, return_counts=True)
+        first = np.cumsum(size) - size
+        index = ((2 * first + size - 1) * bins // (2 * n))[block].astype(np.int64)
+    edges = [float(confidence[index >= number].min(initial=1.0)) for number in range(bins)]
+    return Bins(index, np.array([*edges, float(confidence.max(initial=1.0 if n == 0 else 0.0))]), rule)
 
 
 def _sums(forecasts: Forecasts, bins: Bins) -> tuple[Floats, Floats, Floats]:

@@ -130,8 +130,11 @@ class Resampler:
         denominator: float | None = None,
         flags: tuple[str, ...] = (),
         details: dict[str, object] | None = None,
+        jackknife: Floats | None = None,
     ) -> Estimate:
         """Estimate with the percentile interval of `replicates` (NaN = undefined in that resample).
+
+        With `jackknife`, the values without each group, the interval is BCa (Efron 1987) and its method says so.
 
         Under 10 groups: no interval, `too_few_groups`; under 30: flag `few_groups`. More than 5% undefined: no
         interval, `unstable_bootstrap`. Resamples, seed, unit and the number undefined are in `details`.
@@ -157,7 +160,8 @@ class Resampler:
             reason = Reason.UNSTABLE_BOOTSTRAP
         else:
             tail = (1 - level) / 2
-            low, high = (float(x) for x in np.quantile(defined, [tail, 1 - tail]))
+            ends = [tail, 1 - tail] if jackknife is None else _bca_levels(value, defined, jackknife, tail)
+            low, high = (float(x) for x in np.quantile(defined, ends))
             if self.n_groups < FEW_GROUPS:
                 marks = (*marks, "few_groups")
         return Estimate(
@@ -165,7 +169,7 @@ class Resampler:
             low,
             high,
             self.n_cases if n is None else n,
-            method or self.method,
+            (method or self.method) if jackknife is None else (method or self.method).replace("percentile", "bca"),
             interval_reason=reason,
             numerator=numerator,
             denominator=denominator,
@@ -173,6 +177,24 @@ class Resampler:
             flags=marks,
             details=facts,
         )
+
+
+def _bca_levels(value: float, replicates: Floats, jackknife: Floats, tail: float) -> list[float]:
+    """Levels of the replicates' distribution at which the BCa interval ends."""
+    from scipy.stats import norm
+
+    below = float((replicates < value).mean() + (replicates == value).mean() / 2)
+    below = min(max(below, 1 / (2 * replicates.size)), 1 - 1 / (2 * replicates.size))
+    shift = float(norm.ppf(below))
+    left_out = jackknife[np.isfinite(jackknife)]
+    deviations = left_out.mean() - left_out if left_out.size else np.zeros(1)
+    spread = float((deviations**2).sum())
+    acceleration = float((deviations**3).sum()) / (6 * spread**1.5) if spread > 1e-18 else 0.0
+    levels = []
+    for z in (float(norm.ppf(tail)), float(norm.ppf(1 - tail))):
+        room = 1 - acceleration * (shift + z)
+        levels.append(float(norm.cdf(shift + (shift + z) / room)) if room > 1e-9 else float(z > 0))
+    return [min(levels), max(levels)]
 
 
 def share(

@@ -197,16 +197,22 @@ def support_levels(levels: Sequence[str | None]) -> dict[str, object]:
     }
 
 
-def refusals(should_abstain: Sequence[bool], refused: Sequence[bool]) -> dict[str, Estimate]:
-    """`precision` (right of all refusals), `recall` (refused of what should be), `over_refusal_rate` (of the rest)."""
+def refusals(should_abstain: Sequence[bool], refused: Sequence[bool | None]) -> dict[str, Estimate]:
+    """Refusals against what should have been refused; None could not be read, and stays in every denominator of cases.
+
+    `precision` (right of all refusals), `recall` (refused of what should be), `over_refusal_rate` (of the rest),
+    `answered_rate` (answered although it should have been refused), `valid_rate`.
+    """
     if len(should_abstain) != len(refused):
         raise InvalidStatisticInput("should_abstain and refused must have one entry for each case")
     pairs = list(zip(should_abstain, refused, strict=True))
-    right = sum(should and did for should, did in pairs)
-    wrong = sum(did and not should for should, did in pairs)
+    right = sum(should and did is True for should, did in pairs)
+    wrong = sum(did is True and not should for should, did in pairs)
     due = sum(should_abstain)
     return {
         "precision": proportion(right, right + wrong),
         "recall": proportion(right, due),
         "over_refusal_rate": proportion(wrong, len(pairs) - due),
+        "answered_rate": proportion(sum(should and did is False for should, did in pairs), due),
+        "valid_rate": proportion(sum(did is not None for _, did in pairs), len(pairs)),
     }

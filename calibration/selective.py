@@ -45,11 +45,19 @@ def _blocks(forecasts: Forecasts) -> tuple[NDArray[np.int64], int]:
     return index.astype(np.int64), int(values.size)
 
 
-def _aurc(size: Floats, errors: Floats) -> Floats:
+def _aurc(size: Floats, errors: Floats, ties: str) -> Floats:
     """Mean over cases of the risk at the case's own coverage; arrays (..., blocks), most confident block first."""
-    accepted = np.cumsum(size, axis=-1)
-    risk = np.cumsum(errors, axis=-1) / np.maximum(accepted, 1)
-    return np.asarray((size * risk).sum(axis=-1) / size.sum(axis=-1))
+    accepted, wrong = np.cumsum(size, axis=-1), np.cumsum(errors, axis=-1)
+    if ties == "together":
+        summed = size * wrong / np.maximum(accepted, 1)
+    else:
+        from scipy.special import digamma
+
+        before, wrong_before = accepted - size, wrong - errors
+        # Sums of 1/(before + t) and t/(before + t) over the places t = 1..size of the block.
+        harmonic = digamma(accepted + 1) - digamma(before + 1)
+        summed = wrong_before * harmonic + errors / np.maximum(size, 1) * (size - before * harmonic)
+    return np.asarray(summed.sum(axis=-1) / size.sum(axis=-1))
 
 
 def _oracle(n: int, errors: int) -> float:
@@ -57,18 +65,22 @@ def _oracle(n: int, errors: int) -> float:
     return float(sum(wrong / (n - errors + wrong) for wrong in range(1, errors + 1)) / n)
 
 
-def aurc(forecasts: Forecasts, *, resampler: Resampler | None = None) -> Estimate:
-    """Area under the risk-coverage curve: mean risk over coverages 1/n .. 1 (Geifman et al. 2019), ties together.
+def aurc(forecasts: Forecasts, *, ties: str = "together", resampler: Resampler | None = None) -> Estimate:
+    """Area under the risk-coverage curve: mean risk over coverages 1/n .. 1 (Geifman et al. 2019).
 
+    Equal confidences enter `together` (default), or one by one in random order, of which `expected` is the mean.
     `details` has `oracle` (the best order of the same cases) and `excess`, which compares judges of unequal accuracy.
     """
+    if ties not in ("together", "expected"):
+        raise InvalidStatisticInput(f"unknown treatment of ties {ties!r}: together or expected")
     n = len(forecasts)
+    name = f"aurc/ties_{ties}"
     if n == 0:
-        return Estimate.undefined(Reason.NO_CONFIDENCE if forecasts.missing else Reason.EMPTY, 0, "aurc")
+        return Estimate.undefined(Reason.NO_CONFIDENCE if forecasts.missing else Reason.EMPTY, 0, name)
     block, blocks = _blocks(forecasts)
     wrong = 1 - forecasts.correct
     size = np.bincount(block, minlength=blocks).astype(np.float64)
-    value = float(_aurc(size, np.asarray(np.bincount(block, weights=wrong, minlength=blocks), dtype=np.float64)))
+    value = float(_aurc(size, np.asarray(np.bincount(block, weights=wrong, minlength=blocks), dtype=np.float64), ties))
     oracle = _oracle(n, int(wrong.sum()))
     details: dict[str, object] = {
         "oracle": oracle,
@@ -76,7 +88,7 @@ def aurc(forecasts: Forecasts, *, resampler: Resampler | None = None) -> Estimat
         "without_confidence": forecasts.missing,
     }
     if resampler is None:
-        return Estimate.point(value, n, "aurc", details=details)
+        return Estimate.point(value, n, name, details=details)
     order = np.argsort(block, kind="stable")
     starts = np.searchsorted(block[order], np.arange(blocks))
     parts = []
@@ -84,8 +96,8 @@ def aurc(forecasts: Forecasts, *, resampler: Resampler | None = None) -> Estimat
         drawn = weights[:, order]
         sizes = np.add.reduceat(drawn, starts, axis=1, dtype=np.float64)
         errors = np.add.reduceat(drawn * wrong[order].astype(np.float32), starts, axis=1, dtype=np.float64)
-        parts.append(_aurc(sizes, errors))
-    return resampler.interval(value, np.concatenate(parts), method=f"aurc/{resampler.method}", details=details)
+        parts.append(_aurc(sizes, errors, ties))
+    return resampler.interval(value, np.concatenate(parts), method=f"{name}/{resampler.method}", details=details)
 
 
 def lowest_threshold(forecasts: Forecasts, target: float) -> Estimate:
@@ -107,6 +119,27 @@ def lowest_threshold(forecasts: Forecasts, target: float) -> Estimate:
         "lowest_threshold",
         details={"target": target, **{name: best[name] for name in ("accepted", "coverage", "risk")}},
     )
+
+
+def threshold_by_f1(scores: Sequence[float], positive: Sequence[bool], grid: Sequence[float] | None = None) -> Estimate:
+    """First of `grid` (0.00, 0.01 .. 0.99) with the best F1 of "positive if score > threshold"; F1 is in `details`.
+
+    Chosen and judged on the same labels it is optimistic. No positive label: null `no_positive_labels`.
+    """
+    values, truth = np.asarray(scores, dtype=np.float64), np.asarray(positive, dtype=bool)
+    if values.shape != truth.shape or not np.all(np.isfinite(values)):
+        raise InvalidStatisticInput("scores must be finite numbers, with one label for each")
+    if not truth.any():
+        reason = Reason.NO_POSITIVE_LABELS if truth.size else Reason.EMPTY
+        return Estimate.undefined(reason, int(truth.size), "threshold_by_f1")
+    cuts = [step / 100 for step in range(100)] if grid is None else list(grid)
+    best, chosen = -1.0, cuts[0]
+    for cut in cuts:
+        said = values > cut
+        f1 = 2 * float((said & truth).sum()) / float(said.sum() + truth.sum())
+        if f1 > best + 1e-12:
+            best, chosen = f1, cut
+    return Estimate.point(chosen, int(truth.size), "threshold_by_f1", details={"f1": best})
 
 
 def guaranteed_threshold(
