@@ -146,6 +146,9 @@ class Judging:
             raise InvalidInput(message, fields=[FieldProblem("judge.order_policy", message)])
         wanted = judge.enforcement
         for step, constraint in rubric.sample_constraints().items():
+            if len(rubric.elicitations) > 1 and step.endswith(".direct") != (judge.elicitation == "direct"):
+                # A step that this judge is never asked must not refuse it.
+                continue
             report = backend.compile(constraint)
             if report.error is not None:
                 message = f"Judge {judge.name!r} cannot enforce step {step!r} of {rubric.id}: {report.error}"
