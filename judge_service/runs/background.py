@@ -90,6 +90,7 @@ class BackgroundRuns:
             raise Conflict(f"Run {run_id} is {run.status}: there is nothing to resume.")
         if not run.planned:
             raise Conflict(f"Not all cases of run {run_id} were stored: start a new run.")
+        run = await asyncio.to_thread(self._store.runs.requeue, run_id, instead_of=run.worker)
         self._start(run, retry_errors=retry_errors)
         return run
 
@@ -143,7 +144,11 @@ class BackgroundRuns:
             try:
                 rubric = self._find_rubric(run.rubric)
                 await self._runner.resume(
-                    run.id, rubric, on_progress=lambda now: self._seen(run.id, now), retry_errors=retry_errors
+                    run.id,
+                    rubric,
+                    on_progress=lambda now: self._seen(run.id, now),
+                    retry_errors=retry_errors,
+                    explicit=False,
                 )
             except Conflict as error:
                 # Cancelled while it waited for its turn, or taken by another process.

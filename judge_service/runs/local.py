@@ -165,11 +165,12 @@ class LocalRunner:
         on_progress: OnProgress | None = None,
         retry_errors: bool = True,
         concurrency: int | None = None,
+        explicit: bool = True,
     ) -> Run:
         """Go on with a planned run: exactly the missing cases are judged, and with `retry_errors` the failed ones.
 
-        Returns the run in its end state. Raises NotFound, and Conflict when planning was not complete, the rubric
-        changed or another process works on the run.
+        Returns the run in its end state. Only an `explicit` call revives a run that has ended. Raises NotFound, and
+        Conflict when planning was not complete, the rubric changed or another process works on the run.
         """
         run = await asyncio.to_thread(self._store.runs.get, run_id)
         if run is None:
@@ -198,7 +199,7 @@ class LocalRunner:
         self._sessions[run_id] = session
         try:
             start = self._store.runs.start
-            await asyncio.to_thread(start, run_id, self._worker, instead_of=run.worker, resume=True)
+            await asyncio.to_thread(start, run_id, self._worker, instead_of=run.worker, resume=explicit)
             return await self._work(session)
         finally:
             del self._sessions[run_id]

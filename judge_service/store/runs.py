@@ -243,6 +243,19 @@ class Runs:
 
         return self._database.write(work)
 
+    def requeue(self, run_id: str, *, instead_of: str | None = None) -> Run:
+        """From an end state, or from a dead worker `instead_of`, back to `queued`. Raises NotFound and Conflict."""
+
+        def work(connection: Connection) -> Run:
+            there = _must(connection, run_id, lock=True)
+            if there.worker not in (None, instead_of):
+                raise Conflict(f"Run {run_id} is being worked on already.")
+            values = {"status": RunStatus.QUEUED.value, "worker": None, "message": None, "finished_at": None}
+            _move(connection, run_id, set(RunStatus) - {RunStatus.CANCELLING}, values)
+            return _must(connection, run_id)
+
+        return self._database.write(work)
+
     def beat(self, run_id: str, worker: str) -> Run:
         """Say that `worker` still works on the run; the run as it is now (it may have been cancelled elsewhere)."""
 
