@@ -1,7 +1,6 @@
 """Every judge that the documentation shows judges a pair: providers on a loopback server, the rest in the process."""
 
 import json
-import math
 import re
 import tomllib
 from pathlib import Path
@@ -26,8 +25,8 @@ REMOTE = {name for name, table in SHOWN.items() if table["backend"] in ("litellm
 def answer(request: Recorded) -> Reply:
     """A tie in the form that was asked for, with token probabilities where they were."""
     head, tail = '{"rationale": "They say the same.", "verdict": "', '"}'
-    verdict = {"tie": math.log(0.8), "A": math.log(0.1), "B": math.log(0.1)}
-    tokens = [{head: 0.0}, verdict, {tail: 0.0}] if request.body.get("logprobs") else None
+    verdict = {"tie": 0.8, "A": 0.1, "B": 0.1}
+    tokens = [{head: 1.0}, verdict, {tail: 1.0}] if request.body.get("logprobs") else None
     return Reply(f"{head}tie{tail}", logprobs=tokens)
 
 
@@ -58,7 +57,7 @@ def test_a_judge_behind_a_server_judges_a_pair(name: str, tmp_path: Path, monkey
             # A hosted model has no address of its own in the file; here it is the loopback server.
             toml = toml.replace("options = {", f'options = {{ base_url = "{server.url}",')
         judgment = judge_a_pair(tmp_path, name, toml)
-        assert (judgment["outcome"], judgment["label"], judgment["score"]) == ("scored", "tie", 0.5), judgment
+        assert (judgment["outcome"], judgment["label"], judgment["score"]) == ("scored", "tie", 0.5), judgment["detail"]
         assert len(server.completions) == 2, "one request an order"
         sent = [request.headers.get("authorization", "") for request in server.completions]
         assert all((KEY in header) == hosted for header in sent)
