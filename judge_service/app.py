@@ -24,7 +24,7 @@ from judge_service.errors import ConfigurationError, JudgeServiceError, MissingM
 from judge_service.gate import problem
 from judge_service.gate.authentication import Authenticator, Gate
 from judge_service.gate.context import RequestContext
-from judge_service.gate.limits import BodyLimit, RateLimiter
+from judge_service.gate.limits import Admission, BodyLimit, RateLimiter
 from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Roster
 from judge_service.runs.background import BackgroundRuns
@@ -36,6 +36,8 @@ from judge_service.store import Store
 from judge_service.web import start
 from rubrics.registry import get_rubric
 
+AT_ONCE = 512
+"""Single judgments under way at once; more are answered 503 with Retry-After. Runs have limits of their own."""
 GRACE_S = 10.0
 """How long a stopping service waits for calls in flight."""
 
@@ -53,12 +55,14 @@ class Service:
     preflight: Preflight = field(init=False)
     once: Once = field(init=False)
     background: BackgroundRuns = field(init=False)
+    admission: Admission = field(init=False)
 
     def __post_init__(self) -> None:
         runner = LocalRunner(self.store, self.judging)
         self.background = BackgroundRuns(self.store, runner, get_rubric)
         self.preflight = Preflight(self.judging)
         self.once = Once(self.store)
+        self.admission = Admission(AT_ONCE)
 
     @classmethod
     def open(cls, settings: Settings) -> "Service":
@@ -160,6 +164,8 @@ def create_app(settings: Settings | None = None, *, service: Service | None = No
         description=DESCRIPTION,
         docs_url=None,
         redoc_url=None,
+        # A redirect would be built from the Host header, which is the client's to choose.
+        redirect_slashes=False,
         lifespan=lifespan,
     )
     for router in (*ROUTERS, start.router):

@@ -7,7 +7,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Path, Request
 
 from judge_service.api.documents import GUARDED, answers, problems
-from judge_service.api.services import Services, services_of
+from judge_service.api.services import Services, hash_of, services_of
 from judge_service.domain.judge import Judge
 from judge_service.errors import JudgeServiceError, NotFound
 from judge_service.gate.fields import did_you_mean
@@ -59,7 +59,7 @@ def describe(services: Services, judge: Judge, *, with_options: bool) -> dict[st
     shown = judge.model_dump(mode="json", exclude={"options"})
     if with_options:
         shown["options"] = _without_secrets(judge.options)
-    return {**shown, "content_hash": services.judging.judge_hash(judge), "url": f"/v1/judges/{judge.name}"}
+    return {**shown, "content_hash": hash_of(services, judge), "url": f"/v1/judges/{judge.name}"}
 
 
 def _judge(services: Services, name: str) -> Judge:
@@ -101,7 +101,9 @@ async def read_judge(request: Request, name: Name) -> dict[str, Any]:
     services = services_of(request)
     judge = _judge(services, name)
     shown = describe(services, judge, with_options=may(principal_of(request).role, Permission.CHECK_JUDGES))
-    trust = {rubric.id: services.preflight.trust(rubric, judge).model_dump(mode="json") for rubric in all_rubrics()}
+    trust: dict[str, Any] | None = None
+    if shown["content_hash"] is not None:
+        trust = {rubric.id: services.preflight.trust(rubric, judge).model_dump(mode="json") for rubric in all_rubrics()}
     return {**shown, "trust": trust}
 
 
@@ -131,10 +133,9 @@ async def check_judge(request: Request, name: Name) -> dict[str, Any]:
     """Compile every rubric's schemas for one judge and say what its backend would ignore, with the field's path."""
     services = services_of(request)
     judge = _judge(services, name)
-    return {
-        "judge": judge.name,
-        "rubrics": [await anyio.to_thread.run_sync(_check, services, judge, rubric) for rubric in all_rubrics()],
-    }
+    async with services.preflight.lock:
+        found = [await anyio.to_thread.run_sync(_check, services, judge, rubric) for rubric in all_rubrics()]
+    return {"judge": judge.name, "rubrics": found}
 
 
 def _check(services: Services, judge: Judge, rubric: Rubric[Any]) -> dict[str, Any]:

@@ -104,7 +104,8 @@ async def create_judgment(
 
     scope = scope_of(principal_of(request), "POST /v1/judgments")
     content = body.model_dump(mode="json")
-    stored, replayed = await services.once.make(scope, idempotency_key, content, work, load)
+    with services.admission.enter():
+        stored, replayed = await services.once.make(scope, idempotency_key, content, work, load)
     return _respond(stored.value, HTTPStatus.OK if replayed else stored.status, replayed)
 
 

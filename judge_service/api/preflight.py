@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Trust, TrustLevel
-from judge_service.errors import ConfigurationError, JudgeUnavailable, NotCalibrated
+from judge_service.errors import ConfigurationError, JudgeUnavailable, NotCalibrated, NotFound
 from judge_service.judging.judging import Judging
 from rubrics.model import Rubric
 
@@ -21,7 +21,8 @@ class Preflight:
     def __init__(self, judging: Judging) -> None:
         self._judging = judging
         self._passed: set[tuple[str, str]] = set()
-        self._lock = asyncio.Lock()
+        self.lock = asyncio.Lock()
+        """Held while a backend may be opened, so that none is opened twice."""
 
     async def check(self, rubric: Rubric[Any], judge: Judge) -> None:
         """Return if this judge can judge by this rubric.
@@ -29,10 +30,10 @@ class Preflight:
         Raises InvalidInput where the two do not fit, MissingModel, or JudgeUnavailable for a judge that the
         operator has to mend. Opening a backend may take seconds: it happens on a thread, once.
         """
-        pair = (rubric.content_hash, self._judging.judge_hash(judge))
+        pair = (rubric.content_hash, self._hash(judge))
         if pair in self._passed:
             return
-        async with self._lock:
+        async with self.lock:
             if pair in self._passed:
                 return
             try:
@@ -43,8 +44,15 @@ class Preflight:
 
     def trust(self, rubric: Rubric[Any], judge: Judge) -> Trust:
         """What is known about this judge under this rubric before it answers."""
-        judge_hash = self._judging.judge_hash(judge)
+        judge_hash = self._hash(judge)
         return self._judging.trust.trust(rubric.id, rubric.content_hash, judge, judge_hash, judge.model or judge.name)
+
+    def _hash(self, judge: Judge) -> str:
+        try:
+            return self._judging.judge_hash(judge)
+        except NotFound as error:
+            message = f"Judge {judge.name!r} cannot be used as it is configured: {error.message}"
+            raise JudgeUnavailable(message, extra={"cause": error.code}) from error
 
 
 def unavailable(judge: Judge, error: ConfigurationError) -> JudgeUnavailable:

@@ -22,7 +22,7 @@ from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.examples import JUDGMENT, PAIRWISE_CASE, RUN
 from judge_service.api.idempotency import IdempotencyKey, Stored, scope_of
 from judge_service.api.preflight import demand_calibrated
-from judge_service.api.services import Services, gate_of, judge_in, rubric_in, services_of
+from judge_service.api.services import Services, gate_of, hash_of, judge_in, rubric_in, services_of
 from judge_service.domain.case import Case
 from judge_service.domain.outcome import Outcome
 from judge_service.domain.run import Run, RunStatus
@@ -182,7 +182,7 @@ async def describe(services: Services, run: Run) -> dict[str, Any]:
     return {
         **run.model_dump(mode="json", exclude={"judge", "worker", "heartbeat_at", "planned", "n_planned"}),
         "judge": run.judge.name,
-        "judge_hash": services.judging.judge_hash(run.judge),
+        "judge_hash": hash_of(services, run.judge),
         "progress": {
             "n_total": run.n_planned,
             "n_done": n_judged,

@@ -8,9 +8,10 @@ from judge_service.api.components import Component
 from judge_service.api.idempotency import Once
 from judge_service.api.preflight import Preflight
 from judge_service.domain.judge import Judge
-from judge_service.errors import FieldProblem, InvalidInput, JudgeServiceError
+from judge_service.errors import FieldProblem, InvalidInput, JudgeServiceError, NotFound
 from judge_service.gate.authentication import Gate
 from judge_service.gate.fields import did_you_mean
+from judge_service.gate.limits import Admission
 from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Roster
 from judge_service.runs.background import BackgroundRuns
@@ -32,6 +33,7 @@ class Services(Protocol):
     background: BackgroundRuns
     preflight: Preflight
     once: Once
+    admission: Admission
 
     async def components(self) -> list[Component]:
         """The state of each part."""
@@ -79,3 +81,11 @@ def judge_in(services: Services, name: str, *, path: str = "judge") -> Judge:
         return services.roster.get(name)
     except JudgeServiceError:
         raise _unknown(path, "judge", name, [judge.name for judge in services.roster.all()]) from None
+
+
+def hash_of(services: Services, judge: Judge) -> str | None:
+    """The hash of a judge, None for a panel whose members are not all there."""
+    try:
+        return services.judging.judge_hash(judge)
+    except NotFound:
+        return None

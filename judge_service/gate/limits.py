@@ -5,12 +5,13 @@ The body is counted while it arrives, so a chunked body without a length is cut 
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from judge_service.errors import RequestTimeout, TooLarge
+from judge_service.errors import RequestTimeout, TooLarge, Unavailable
 from judge_service.gate.problem import error_response
 
 SILENCE_S = 30.0
@@ -94,3 +95,22 @@ class RateLimiter:
         while len(self._buckets) > self._names:
             self._buckets.popitem(last=False)
         return wait
+
+
+class Admission:
+    """How much work may be under way at once. What comes beyond is turned away, not queued without end."""
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._under_way = 0
+
+    @contextmanager
+    def enter(self) -> Iterator[None]:
+        """Hold one place while the block runs. Raises Unavailable, with Retry-After, when there is none."""
+        if self._under_way >= self._at_once:
+            raise Unavailable(f"The service is busy: {self._at_once} judgments are under way. Send this again later.")
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1

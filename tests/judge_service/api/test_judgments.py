@@ -10,6 +10,7 @@ from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import JudgeErrorReason
 from judge_service.domain.principal import Role
+from judge_service.gate.limits import Admission
 from tests.judge_service.api.requests import claims, pair, paths
 
 
@@ -106,6 +107,47 @@ async def test_a_judge_that_is_configured_wrongly_is_503(client, service, judge,
     assert response.status_code == 503
     assert response.json()["code"] == code
     assert "retry-after" in response.headers
+
+
+async def test_a_panel_without_a_member_is_503_and_is_still_listed(connect, client, service):
+    service.roster.add(Judge(name="board", backend="scripted", panel=("longer", "gone")))
+    response = await client.post("/v1/judgments", json=pair() | {"judge": "board"})
+    assert response.status_code == 503
+    assert response.json()["code"] == "judge_unavailable"
+    assert "gone" in response.json()["detail"]
+    (listed,) = [judge for judge in (await client.get("/v1/judges")).json()["items"] if judge["name"] == "board"]
+    assert listed["content_hash"] is None
+    assert (await client.get("/v1/judges/board")).json()["trust"] is None
+    checked = (await connect(Role.LEAD).get("/v1/judges/board/check")).json()["rubrics"]
+    assert all(not rubric["usable"] for rubric in checked)
+
+
+async def test_a_panel_judges(client, service):
+    service.roster.add(Judge(name="board", backend="baseline", panel=("longer", "constant", "longer"), quorum=2))
+    response = await client.post("/v1/judgments", json=pair() | {"judge": "board"})
+    assert response.status_code == 201, response.text
+    assert response.json()["label"] == "A"
+
+
+async def test_a_judge_that_does_not_fit_the_rubric_is_422(client):
+    response = await client.post("/v1/judgments", json=claims() | {"judge": "embedded-direct"})
+    assert response.status_code == 422
+    assert paths(response) == ["judge.elicitation"]
+
+
+async def test_when_too_much_is_under_way_more_is_503(client, service):
+    service.admission = Admission(1)
+    with service.admission.enter():
+        response = await client.post("/v1/judgments", json=pair())
+    assert (response.status_code, response.json()["code"]) == (503, "unavailable")
+    assert int(response.headers["retry-after"]) > 0
+    assert (await client.post("/v1/judgments", json=pair())).status_code == 201
+
+
+async def test_a_slash_at_the_end_is_no_redirect(client):
+    response = await client.post("/v1/judgments/", json=pair(), headers={"Host": "attacker.example.org"})
+    assert response.status_code == 404
+    assert "location" not in response.headers
 
 
 async def test_without_the_embedded_model_its_judge_says_what_to_do(client):

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge_service.gate.limits import RateLimiter
+from judge_service.errors import Unavailable
+from judge_service.gate.limits import Admission, RateLimiter
 
 
 class Clock:
@@ -49,3 +50,16 @@ def test_never_more_than_capacity_plus_refill(per_minute, gaps):
         for _ in range(3):
             passed += limiter.take("a") == 0.0
     assert passed <= per_minute + (clock.now - start) * per_minute / 60 + 1e-6
+
+
+def test_only_so_much_is_under_way_at_once():
+    admission = Admission(2)
+    with admission.enter():
+        with admission.enter(), pytest.raises(Unavailable, match="busy"), admission.enter():
+            pytest.fail("a third was admitted")
+        with admission.enter():
+            pass
+    with pytest.raises(ZeroDivisionError), admission.enter():
+        raise ZeroDivisionError
+    with admission.enter(), admission.enter():
+        pass
