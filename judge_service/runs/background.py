@@ -121,10 +121,20 @@ class BackgroundRuns:
         return await self.get(run_id)
 
     async def aclose(self) -> None:
-        """Stop in good order: begun cases are finished and recorded; the runs go on after a restart."""
+        """Stop in good order: begun cases are finished and recorded; the runs go on after a restart.
+
+        Cancelling this wait gives begun cases up; what was judged is recorded and the runs are given back all the same.
+        """
         self._closing = True
         self._runner.stop()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        tasks = list(self._tasks.values())
+        try:
+            await asyncio.gather(*(asyncio.shield(task) for task in tasks), return_exceptions=True)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
 
     def _start(self, run: Run, *, retry_errors: bool) -> None:
         if run.id in self._tasks:

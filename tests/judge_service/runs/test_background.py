@@ -117,6 +117,18 @@ async def test_a_closed_service_leaves_its_runs_to_the_next_one(store: Store) ->
     assert set(judging.asked.values()) == {1}
 
 
+async def test_a_close_that_runs_out_of_time_gives_the_runs_back(store: Store) -> None:
+    judging = FakeJudging(gate=asyncio.Event())
+    runs = background(store, judging)
+    await runs.submit(cases(30), PAIRWISE, JUDGE, run_id="r")
+    await judging.reached(JUDGE.limits.concurrency)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await runs.aclose()
+    assert judging.flying == 0
+    assert [(run.status, run.worker) for run in store.runs.open()] == [(RunStatus.QUEUED, None)]
+
+
 async def test_after_a_restart_every_open_run_reaches_an_end_state(store: Store) -> None:
     judging = FakeJudging()
     dead = f"{this_worker().split('|')[0]}|999999999|1|token"
