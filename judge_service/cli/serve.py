@@ -23,4 +23,13 @@ def serve(
     settings = settings_for(database)
     configure_logging(settings.log_level)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    uvicorn.run(create_app(settings), host=host, port=port, log_config=None, server_header=False)
+    uvicorn.run(
+        create_app(settings),
+        host=host,
+        port=port,
+        log_config=None,
+        server_header=False,
+        # The gate writes one line a request itself, without the query.
+        access_log=False,
+        timeout_graceful_shutdown=10,
+    )
