@@ -50,7 +50,7 @@ class Malformed(JudgeServiceError):
 
 
 class Unauthenticated(JudgeServiceError):
-    """A valid API key is needed: send it as `Authorization: Bearer <key>`."""
+    """A valid API key is needed, as bearer token in the header `Authorization`."""
 
     status = 401
     code = "unauthenticated"

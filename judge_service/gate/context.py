@@ -81,7 +81,7 @@ class RequestContext:
         finally:
             principal = state.get("principal")
             _log.info(
-                "%s %s %s %.1f ms key=%s request=%s",
+                "%s %s %s %.1f ms by=%s request=%s",
                 scope["method"],
                 redact(ascii(scope["path"])[1:-1]),
                 status or "-",
