@@ -45,7 +45,7 @@ class Executor:
         """
         identity = self._judging.identity(case, rubric, judge)
         if not fresh:
-            current = await asyncio.to_thread(self._store.judgments.current, identity)
+            current = await self._store.judgments.current_async(identity)
             if current is not None and current.outcome is not Outcome.JUDGE_ERROR:
                 return current
         key = (identity, fresh)

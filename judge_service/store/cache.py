@@ -1,6 +1,5 @@
 """Calls that need not be paid twice, kept for the judging core, which owns the key and what may be kept."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -9,6 +8,7 @@ from sqlalchemy import Connection, delete, insert, select
 
 from judge_service.domain.call import Call
 from judge_service.store.engine import Database
+from judge_service.store.lookups import Lookups
 from judge_service.store.tables import CachedCallRow, table
 
 CACHE = table(CachedCallRow)
@@ -20,10 +20,11 @@ class Cache:
     def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
         self._database = database
         self._clock = clock
+        self._lookups = Lookups(self._find)
 
     async def get(self, key: str) -> Call | None:
         """The call kept under `key`, or None."""
-        return await asyncio.to_thread(self.find, key)
+        return await self._lookups.find(key)
 
     async def put(self, key: str, call: Call) -> None:
         """Keep a call that had no error; the first of a key stays. Does not wait for the commit."""
@@ -31,14 +32,17 @@ class Cache:
 
     def find(self, key: str) -> Call | None:
         """`get` for synchronous callers."""
-        with self._database.read() as connection:
-            document = connection.execute(select(CACHE.c.document).where(CACHE.c.key == key)).scalar_one_or_none()
-        return None if document is None else Call.model_validate(document)
+        return self._find([key]).get(key)
 
     def purge(self, before: datetime) -> int:
         """Forget calls kept before that time; how many were forgotten."""
         statement = delete(CACHE).where(CACHE.c.created_at < before)
         return self._database.write(lambda connection: int(connection.execute(statement).rowcount))
+
+    def _find(self, keys: Sequence[str]) -> dict[str, Call]:
+        query = select(CACHE.c.key, CACHE.c.document).where(CACHE.c.key.in_(keys))
+        with self._database.read() as connection:
+            return {row.key: Call.model_validate(row.document) for row in connection.execute(query)}
 
     def _put(self, connection: Connection, items: Sequence[tuple[str, dict[str, Any]]]) -> list[None]:
         first = dict(reversed(items))

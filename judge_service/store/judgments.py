@@ -17,6 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
 from judge_service.store.engine import Database
+from judge_service.store.lookups import Lookups
 from judge_service.store.tables import CallRow, JudgmentRow, table
 
 JUDGMENTS = table(JudgmentRow)
@@ -49,6 +50,7 @@ class Judgments:
     def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
         self._database = database
         self._clock = clock
+        self._lookups = Lookups(self.currents)
 
     def record(self, judgment: Judgment, run_id: str | None = None, *, replace: bool = False) -> Judgment:
         """Record exactly once and wait for the commit.
@@ -74,6 +76,10 @@ class Judgments:
     def current(self, identity: str) -> Judgment | None:
         """The current judgment of one piece of work."""
         return self.currents((identity,)).get(identity)
+
+    async def current_async(self, identity: str) -> Judgment | None:
+        """`current` for async callers; simultaneous lookups share a query."""
+        return await self._lookups.find(identity)
 
     def currents(self, identities: Iterable[str]) -> dict[str, Judgment]:
         """The current judgments by identity; those that have none are left out."""
