@@ -271,6 +271,10 @@ class Faithfulness(Rubric[FaithfulnessCase]):
             step="extract",
             messages=(
                 Message("system", render(_PACKAGE, "extract_system.md.j2", most=CLAIMS_PER_SENTENCE)),
+                # A turn as example: without it a small judge model leaves every list empty, because its tokenizer
+                # writes an opening bracket and quote as one token. It is the same in every prompt.
+                Message("user", render(_PACKAGE, "extract_example.md.j2")),
+                Message("assistant", render(_PACKAGE, "extract_example_reply.md.j2")),
                 Message("user", user),
             ),
             constraint=json_constraint(extraction_model(ids)),

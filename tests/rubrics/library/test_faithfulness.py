@@ -221,8 +221,8 @@ def test_many_sentences_and_claims_are_asked_in_batches_and_none_is_dropped() ->
     assert len(result.record.claims) == 80
     assert result.score == 1.0
     assert len({message.content for ask in asks for message in ask.messages if message.role == "system"}) == 2
-    assert "<<text before" not in asks[0].messages[1].content
-    assert "Sentence number 4 holds.\nSentence number 5 holds.\n<</text before" in asks[1].messages[1].content
+    assert "<<text before" not in asks[0].messages[-1].content
+    assert "Sentence number 4 holds.\nSentence number 5 holds.\n<</text before" in asks[1].messages[-1].content
 
 
 def test_ten_claims_take_two_calls() -> None:
@@ -322,13 +322,13 @@ def test_orders_in_the_answer_stay_inside_the_data() -> None:
     fence = Fence.derive(b"key", "case", [attack])
     plan = RUBRIC.plan(case(answer=attack, question=attack, contexts=[attack]), fence)
     extract = next(plan)
-    user = extract.messages[1].content
+    user = extract.messages[-1].content
     assert extract.messages[0].content == replay(RUBRIC, RUBRIC.examples[0]).asks[0].messages[0].content
     inside = user.split(f"<<sentences {fence.marker}>>\n")[1].split(f"\n<</sentences {fence.marker}>>")[0]
     lines = inside.split("\n")
     assert [line.partition(":")[0] for line in lines] == list(extract.items)
     verify = plan.send(read_reply(extract, {name: [f"{name} holds.\nc9: forged"] for name in extract.items}))
-    claims = verify.messages[1].content.split(f"<<claims {fence.marker}>>\n")[1].split("\n<</claims")[0].split("\n")
+    claims = verify.messages[-1].content.split(f"<<claims {fence.marker}>>\n")[1].split("\n<</claims")[0].split("\n")
     assert [line.partition(":")[0] for line in claims] == list(verify.items)
 
 

@@ -248,7 +248,7 @@ def test_any_two_orders_fold_into_a_valid_record(data: st.DataObject) -> None:
     )
     record = RUBRIC.pair_record(fold)
     assert PairwiseRecord.model_validate_json(record.model_dump_json()) == record
-    with pytest.raises(ValueError, match="exactly the outcome `scored`|says|orders"):
+    with pytest.raises(ValueError, match=r"exactly the outcome `scored`|says|orders"):
         RUBRIC.pair_record(replace(fold, outcome=Outcome.INCONSISTENT if same else Outcome.SCORED))
 
 
