@@ -295,7 +295,10 @@ async def list_runs(
     request: Request,
     status: Annotated[RunStatus | None, Query(description="Only runs in this state.")] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(max_length=64, description="`next_cursor` of the page before.")] = None,
+    cursor: Annotated[
+        str | None,
+        Query(max_length=64, pattern=r"^[A-Za-z0-9_-]+$", description="`next_cursor` of the page before."),
+    ] = None,
 ) -> Response:
     """Runs with their state and numbers, newest first."""
     services = services_of(request)
