@@ -8,11 +8,15 @@ import logging
 import os
 from typing import Any
 
-from judge_service.backends.transport import ChatAnswer, ChatRequest, ProviderOptions, resolve
+from judge_service.backends.base import BackendFailure
+from judge_service.backends.transport import ChatAnswer, ChatRequest, ProviderOptions, check_base_url, resolve
+from judge_service.domain.outcome import JudgeErrorReason
 from judge_service.errors import MissingDependency
 
 NO_KEY = "none"
 """Sent to servers that want no key: the client insists on one."""
+
+OPENAI_URL = "https://api.openai.com/v1"
 
 POOL = {"max_connections": 1000, "max_keepalive_connections": 100}
 
@@ -64,34 +68,70 @@ def _guard(http: Any, *, allow_private: bool) -> None:
 class LiteLLMTransport:
     """Sends through LiteLLM: with `base_url` over a client of our own, else to the provider that the model names."""
 
-    def __init__(self, options: ProviderOptions, key: str | None) -> None:
+    def __init__(self, model: str, options: ProviderOptions, key: str | None) -> None:
+        self._model = model
         self._options = options
         self._key = key
         self._litellm: Any = None
         self._client: Any = None
-        self._supported: dict[str, frozenset[str]] = {}
+        self._taken: dict[tuple[str, str], bool] = {}
 
     async def load(self) -> None:
         """Import LiteLLM (about three seconds) in a thread: the event loop goes on."""
         if self._litellm is None:
             await asyncio.to_thread(self._sdk)
-        if self._options.base_url is not None and self._client is None:
+        if self._client is not None:
+            return
+        if self._options.base_url is not None:
             self._client = open_client(self._options, self._key)
+        elif self._provider()[1] == "openai":
+            # Its key and address may come from the variables that OpenAI's own tools read.
+            key = self._key or os.environ.get("OPENAI_API_KEY", "").strip()
+            if not key:
+                raise BackendFailure(
+                    JudgeErrorReason.PROVIDER_ERROR, "There is no key for OpenAI: set `api_key_env`.", fatal=True
+                )
+            address = os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or OPENAI_URL
+            self._client = open_client(self._options.model_copy(update={"base_url": check_base_url(address)}), key)
+
+    def _provider(self) -> tuple[str, str]:
+        """Model name and provider as LiteLLM reads them. Raises BackendFailure where it knows none."""
+        try:
+            name, provider, *_ = self._sdk().get_llm_provider(self._model)
+        except Exception as error:
+            # It says so with a bad request of its own, before any call.
+            raise BackendFailure(
+                JudgeErrorReason.PROVIDER_ERROR,
+                f"LiteLLM knows no provider for the model `{self._model}`: write `provider/model`, or set base_url.",
+                fatal=True,
+            ) from error
+        return str(name), str(provider)
 
     def _sdk(self) -> Any:
         if self._litellm is None:
             self._litellm = load_litellm()
         return self._litellm
 
-    def supported(self, model: str) -> frozenset[str] | None:
-        """LiteLLM's own list; None with a `base_url`, where the server decides."""
+    def takes(self, name: str, value: Any) -> bool:
+        """What LiteLLM's own tables say of this model; True with a `base_url`, where the server decides."""
         if self._options.base_url is not None:
-            return None
-        if model not in self._supported:
-            listed = self._sdk().get_supported_openai_params(model=model)
-            # None: LiteLLM does not know the provider; the call itself says so.
-            self._supported[model] = frozenset(listed or ())
-        return self._supported[model]
+            return True
+        key = (name, "schema" if name in ("response_format", "tools") else repr(value))
+        if key not in self._taken:
+            self._taken[key] = self._accepts(name, value)
+        return self._taken[key]
+
+    def _accepts(self, name: str, value: Any) -> bool:
+        sdk = self._sdk()
+        try:
+            model, provider = self._provider()
+            sdk.utils.get_optional_params(model=model, custom_llm_provider=provider, **{name: value})
+        except sdk.UnsupportedParamsError:
+            return False
+        except BackendFailure:
+            # The call itself says what is wrong.
+            return True
+        return True
 
     async def send(self, request: ChatRequest) -> ChatAnswer:
         """One call of `litellm.acompletion`, all of its own retries off."""
@@ -108,12 +148,12 @@ class LiteLLMTransport:
             arguments["extra_body"] = dict(request.extra)
         if self._key is not None:
             arguments["api_key"] = self._key
+        if self._client is not None:
+            arguments |= {"client": self._client, "api_key": self._client.api_key}
         if self._options.base_url is not None:
             arguments |= {
                 "custom_llm_provider": "openai",
                 "api_base": self._options.base_url,
-                "api_key": self._key or NO_KEY,
-                "client": self._client,
                 # The server decides what it takes, not LiteLLM's table of names.
                 "allowed_openai_params": list(request.parameters),
             }
@@ -174,9 +214,9 @@ class OpenAITransport:
 
             self._raw = httpx2.Response
 
-    def supported(self, model: str) -> frozenset[str] | None:
+    def takes(self, name: str, value: Any) -> bool:
         """The server decides."""
-        return None
+        return True
 
     async def send(self, request: ChatRequest) -> ChatAnswer:
         """One POST of a chat completion, read as plain JSON.

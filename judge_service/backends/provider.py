@@ -29,8 +29,10 @@ from judge_service.backends.transport import (
     utc_now,
     within,
 )
+from judge_service.domain.canonical import content_hash
 from judge_service.domain.judge import Judge
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason
+from judge_service.errors import ConfigurationError
 from rubrics.model import ChoiceConstraint, Constraint, JsonConstraint
 from rubrics.records import DecodingModel
 
@@ -102,13 +104,18 @@ class ProviderBackend:
             fields = self._form(constraint)
         except ValueError as error:
             return CompileReport(Enforcement.NONE, error=str(error))
-        if "response_format" in fields.parameters and not self._takes("response_format"):
-            return CompileReport(Enforcement.NONE, (IgnoredFeature("", "response_format"),))
+        lost = [name for name, value in fields.parameters.items() if not self._transport.takes(name, value)]
+        if lost:
+            return CompileReport(Enforcement.NONE, tuple(IgnoredFeature("", name) for name in lost))
         return CompileReport(fields.enforcement, fields.ignored)
 
-    def _takes(self, parameter: str) -> bool:
-        supported = self._transport.supported(self._model)
-        return supported is None or parameter in supported or parameter not in _CHECKED
+    def _taken(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        sent = {name: value for name, value in wanted.items() if self._transport.takes(name, value)}
+        if "top_logprobs" in wanted and not {"logprobs", "top_logprobs"} <= sent.keys():
+            # One without the other gives no probability over the labels.
+            sent.pop("logprobs", None)
+            sent.pop("top_logprobs", None)
+        return sent
 
     async def complete(self, request: Request) -> Completion:
         """One answer. Raises BackendFailure within `timeout_s`, whatever the server does.
@@ -124,11 +131,11 @@ class ProviderBackend:
     async def _complete(self, request: Request) -> Completion:
         try:
             fields = self._form(request.ask.constraint)
-        except ValueError as error:
+        except (ValueError, ConfigurationError) as error:
             # Sending it all the same would get free text that looks like an answer.
             raise BackendFailure(JudgeErrorReason.SCHEMA_ERROR, f"The constraint cannot be sent: {error}") from None
         wanted = self._parameters(request) | dict(fields.parameters)
-        sent = {name: value for name, value in wanted.items() if self._takes(name)}
+        sent = self._taken(wanted)
         dropped = tuple(sorted(wanted.keys() - sent.keys()))
         if request.want_probabilities and self._logprobs is False:
             dropped = tuple(sorted({*dropped, "logprobs"}))
@@ -141,7 +148,8 @@ class ProviderBackend:
             model=self._model,
             enforcement=enforcement,
             price=self._price,
-            sent={**sent, **extra},
+            # A schema runs to kilobytes and follows from rubric and judge: its hash is kept with the call.
+            sent={**sent, **extra, **_hashes(sent, fields)},
             dropped=dropped,
         )
 
@@ -155,9 +163,15 @@ class ProviderBackend:
         return wanted
 
     async def _load(self) -> None:
-        if not self._loaded:
+        if self._loaded:
+            return
+        try:
             await self._transport.load()
-            self._loaded = True
+        except (ValueError, ConfigurationError) as error:
+            raise BackendFailure(
+                JudgeErrorReason.PROVIDER_ERROR, f"No request can be sent: {error}", fatal=True
+            ) from error
+        self._loaded = True
 
     async def _send(self, request: Request, sent: Mapping[str, Any], extra: Mapping[str, Any]) -> ChatAnswer:
         messages = [{"role": message.role, "content": message.content} for message in request.ask.messages]
@@ -212,7 +226,7 @@ class ProviderBackend:
     async def _ask(self, fields: RequestFields | None, *, max_tokens: int, **more: Any) -> Completion:
         fields = fields or unconstrained(ChoiceConstraint((_CANARY,)))
         wanted = {"temperature": 0.0, "max_tokens": max_tokens, **fields.parameters, **more}
-        sent = {name: value for name, value in wanted.items() if self._takes(name)}
+        sent = self._taken(wanted)
         extra = {**self._options.extra_body, **fields.extra}
         request = ChatRequest(self._model, _CANARY_MESSAGES, sent, extra, PROBE_TIMEOUT_S)
         try:
@@ -230,7 +244,7 @@ class ProviderBackend:
         )
 
     async def _has_logprobs(self) -> bool:
-        if not self._takes("logprobs"):
+        if "logprobs" not in self._taken({"logprobs": True, "top_logprobs": 2}):
             return False
         try:
             answer = await self._ask(None, max_tokens=1, logprobs=True, top_logprobs=2)
@@ -245,7 +259,9 @@ class ProviderBackend:
         await self._transport.aclose()
 
 
-_CHECKED = frozenset({"temperature", "seed", "max_tokens", "logprobs", "top_logprobs", "response_format"})
+def _hashes(sent: Mapping[str, Any], fields: RequestFields) -> dict[str, Any]:
+    constraint = {name: value for name, value in fields.parameters.items() if name in sent} | dict(fields.extra)
+    return {name: {"sha256": content_hash(value)} for name, value in constraint.items()}
 
 
 def _honours(text: str) -> bool:

@@ -118,8 +118,8 @@ class ChatTransport(Protocol):
         """Import and set up what sending needs, off the event loop. Called before the first request."""
         ...
 
-    def supported(self, model: str) -> frozenset[str] | None:
-        """OpenAI parameters that the provider of `model` takes; None where the server itself decides."""
+    def takes(self, name: str, value: Any) -> bool:
+        """Whether the provider takes this OpenAI parameter with this value; True where the server itself decides."""
         ...
 
     async def send(self, request: ChatRequest) -> ChatAnswer:
@@ -349,7 +349,7 @@ def _by_status(status: int | None, text: str, names: set[str], said: str, wait: 
                 JudgeErrorReason.CONTENT_FILTERED, f"{said}: stopped by the provider's content filter."
             )
     if status in (401, 403):
-        return BackendFailure(reason, f"{said}: the key was refused.", fatal=True)
+        return BackendFailure(reason, f"{said}: the key is missing or was refused.", fatal=True)
     if status == 402 or (status == 429 and _QUOTA.search(text)):
         return BackendFailure(reason, f"{said}: the account's quota or credit is used up.", fatal=True)
     if status == 429:
@@ -403,26 +403,36 @@ def usage_of(body: Any, price: Price | None, cost_usd: float | None = None) -> U
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    plain = isinstance(value, int) and not isinstance(value, bool)
+    return value if plain and 0 <= value < 2**53 else None
+
+
+def listed(value: Any) -> Sequence[Any]:
+    """A list of an answer; empty where it is missing or something else."""
+    return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else ()
+
+
+def _logprob(value: Any) -> float | None:
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    # Rounding may leave a certain token a hair above 0; engines write impossible ones as -inf or a large number.
+    return float(max(-1e9, min(0.0, value))) if plain and value <= 1e-6 else None
 
 
 def _tokens(choice: Any) -> tuple[TokenLogprob, ...] | None:
-    content = part(part(choice, "logprobs"), "content")
-    if not isinstance(content, Sequence) or isinstance(content, str) or not content:
-        return None
     tokens = []
-    for position in content:
-        value = part(position, "logprob")
-        token = part(position, "token")
-        if not isinstance(token, str) or not isinstance(value, int | float):
+    for position in listed(part(part(choice, "logprobs"), "content")):
+        token, logprob = part(position, "token"), _logprob(part(position, "logprob"))
+        if not isinstance(token, str) or logprob is None:
             return None
-        top = tuple(
-            (str(part(other, "token")), float(part(other, "logprob")))
-            for other in part(position, "top_logprobs") or ()
-            if isinstance(part(other, "logprob"), int | float)
-        )
-        tokens.append(TokenLogprob(token, float(value), top))
-    return tuple(tokens)
+        others = ((part(other, "token"), _logprob(part(other, "logprob"))) for other in _alternatives(position))
+        top = tuple((text, value) for text, value in others if isinstance(text, str) and value is not None)
+        tokens.append(TokenLogprob(token, logprob, top))
+    # A chosen token without its alternatives cannot be normalised over the labels: it would read as certainty.
+    return tuple(tokens) if any(token.top for token in tokens) else None
+
+
+def _alternatives(position: Any) -> Sequence[Any]:
+    return listed(part(position, "top_logprobs"))
 
 
 def completion_of(
@@ -436,9 +446,9 @@ def completion_of(
     dropped: tuple[str, ...],
 ) -> Completion:
     """A completion from an answer in OpenAI's form. Raises BackendFailure when it holds no message."""
-    choices = part(answer.body, "choices")
+    choices = listed(part(answer.body, "choices"))
     usage = usage_of(answer.body, price, answer.cost_usd)
-    if not isinstance(choices, Sequence) or not choices or part(choices[0], "message") is None:
+    if not choices or part(choices[0], "message") is None:
         raise BackendFailure(
             JudgeErrorReason.PROVIDER_ERROR, f"The answer from {host} holds no message.", retryable=True, usage=usage
         )
@@ -450,7 +460,7 @@ def completion_of(
     finish = part(choice, "finish_reason")
     reported = answer.model or part(answer.body, "model")
     return Completion(
-        text=content if isinstance(content, str) else "",
+        text=_text(content),
         finish_reason=str(finish) if finish is not None else None,
         model=reported if isinstance(reported, str) and reported else model,
         enforcement=enforcement,
@@ -462,6 +472,14 @@ def completion_of(
         engine={"host": host, **({"native_finish_reason": str(native)} if native else {})},
         earlier_usage=tuple(usage_of(early.body, price, early.cost_usd) for early in answer.earlier),
     )
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    # Some servers answer in parts; parts of another type (reasoning) are not the reply.
+    texts = [part(piece, "text") for piece in listed(content) if part(piece, "type") in ("text", "output_text")]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def utc_now() -> datetime:

@@ -18,6 +18,7 @@ from judge_service.backends.transport import (
     ChatTransport,
     Clock,
     ProviderOptions,
+    listed,
     part,
     raise_unusable,
     read_key,
@@ -42,6 +43,9 @@ class InstructorOptions(ProviderOptions):
     """
 
     mode: Literal["auto", "tools", "json", "md_json"] = "auto"
+
+
+_ANY_TOOL = [{"type": "function", "function": {"name": "reply", "parameters": {"type": "object", "properties": {}}}}]
 
 
 class _Enough(Exception):
@@ -71,10 +75,9 @@ class InstructorBackend(ProviderBackend):
             return self._mode
         if self._with_base_url:
             return "json"
-        supported = self._transport.supported(self._model) or frozenset()
-        if "tools" in supported:
+        if self._transport.takes("tools", _ANY_TOOL):
             return "tools"
-        return "json" if "response_format" in supported else "md_json"
+        return "json" if self._transport.takes("response_format", {"type": "json_object"}) else "md_json"
 
     async def _load(self) -> None:
         await super()._load()
@@ -128,23 +131,20 @@ def _form(constraint: Constraint) -> RequestFields:
     return unconstrained(constraint) if isinstance(constraint, ChoiceConstraint) else RequestFields(Enforcement.REASK)
 
 
-def _message(answer: ChatAnswer) -> Any:
-    choices = part(answer.body, "choices")
-    return part(choices[0], "message") if choices else None
-
-
 def _stopped(answer: ChatAnswer) -> bool:
-    choices = part(answer.body, "choices")
+    choices = listed(part(answer.body, "choices"))
     if not choices:
         return True
-    finish = part(choices[0], "finish_reason")
-    return bool(part(_message(answer), "refusal")) or finish in ("content_filter", "length")
+    refusal = part(part(choices[0], "message"), "refusal")
+    return bool(refusal) or part(choices[0], "finish_reason") in ("content_filter", "length")
 
 
 def _tool_arguments(answer: ChatAnswer) -> str | None:
-    calls = part(_message(answer), "tool_calls")
-    arguments = part(part(calls[0], "function"), "arguments") if calls else None
-    return arguments if isinstance(arguments, str) else None
+    for choice in listed(part(answer.body, "choices"))[:1]:
+        for call in listed(part(part(choice, "message"), "tool_calls"))[:1]:
+            arguments = part(part(call, "function"), "arguments")
+            return arguments if isinstance(arguments, str) else None
+    return None
 
 
 def _instructor() -> Any:
@@ -162,5 +162,5 @@ def open_backend(judge: Judge, settings: Settings, *, clock: Clock = utc_now) ->
     options = read_options(judge, InstructorOptions)
     if not judge.model:
         raise_unusable(judge, "model", "backend `instructor` needs a model, such as `deepseek/deepseek-chat`")
-    transport = LiteLLMTransport(options, read_key(judge, options))
+    transport = LiteLLMTransport(judge.model, options, read_key(judge, options))
     return InstructorBackend(judge, options, transport, model=wire_model(judge.model, options), clock=clock)

@@ -83,7 +83,7 @@ def open_backend(judge: Judge, settings: Settings, *, clock: Clock = utc_now) ->
     return ProviderBackend(
         judge,
         options,
-        LiteLLMTransport(options, read_key(judge, options)),
+        LiteLLMTransport(judge.model, options, read_key(judge, options)),
         constraint_form(judge.model, options),
         model=wire_model(judge.model, options),
         enforcement=reached,

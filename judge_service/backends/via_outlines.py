@@ -45,7 +45,7 @@ def open_backend(judge: Judge, settings: Settings, *, clock: Clock = utc_now) ->
     return ProviderBackend(
         judge,
         options,
-        OpenAITransport(options, key) if options.client == "openai" else LiteLLMTransport(options, key),
+        OpenAITransport(options, key) if options.client == "openai" else LiteLLMTransport(judge.model, options, key),
         partial(by_engine, engine=options.engine),
         enforcement=Enforcement.GRAMMAR,
         clock=clock,

@@ -50,7 +50,7 @@ pytestmark = pytest.mark.model
 
 
 async def test_replies_obey_the_schema_and_say_what_was_sent(backend: EmbeddedBackend) -> None:
-    reply = await backend.complete(request(ask_about("Which is better? First: ten. Second: eleven."), timeout_s=60))
+    reply = await backend.complete(request(ask_about("Which is better? First: ten. Second: eleven."), timeout_s=300))
     value = json.loads(reply.text)
     assert list(value) == ["rationale", "verdict"]
     assert value["verdict"] in ("first", "second", "tie")
@@ -82,7 +82,7 @@ async def test_adversarial_sampling_never_leaves_the_schema(backend: EmbeddedBac
     compiled = compile_constraint(ask.constraint)
     for seed in range(4):
         sampling = Sampling(temperature=2.0, seed=seed)
-        asked = request(ask, sampling=sampling, max_tokens=compiled.max_tokens * 3, timeout_s=120)
+        asked = request(ask, sampling=sampling, max_tokens=compiled.max_tokens * 3, timeout_s=300)
         reply = await backend.complete(asked)
         assert reply.finish_reason == "stop", reply
         if isinstance(ask.constraint, ChoiceConstraint):
@@ -110,7 +110,7 @@ async def test_a_grammar_that_the_engine_drops_is_an_error_and_no_verdict(
     await backend.probe()
     monkeypatch.setattr(embedded.Engine, "body", broken)
     with pytest.raises(BackendFailure) as caught:
-        await backend.complete(request(ask_about("Say hello."), max_tokens=16, timeout_s=60))
+        await backend.complete(request(ask_about("Say hello."), max_tokens=16, timeout_s=300))
     failure = caught.value
     assert failure.reason is JudgeErrorReason.PROVIDER_ERROR
     assert failure.message == "constraint not enforced by the embedded engine"
@@ -126,7 +126,7 @@ async def test_an_engine_that_fails_its_canary_at_start_answers_nothing(monkeypa
     try:
         for _ in range(2):
             with pytest.raises(BackendFailure, match="constraint not enforced by the embedded engine"):
-                await backend.complete(request(choice_ask(), timeout_s=60))
+                await backend.complete(request(choice_ask(), timeout_s=300))
         assert (await backend.probe()).constraint_honoured is False
     finally:
         await backend.aclose()
@@ -151,7 +151,7 @@ async def test_a_prompt_that_does_not_fit_names_both_numbers_and_costs_no_call(
 ) -> None:
     window = backend.capabilities.context_tokens
     assert window == 4096
-    asked = request(ask_about("fish " * 4000), timeout_s=60)
+    asked = request(ask_about("fish " * 4000), timeout_s=300)
     prompt = await backend.count_tokens(asked)
     assert prompt is not None
     assert prompt > 4000
@@ -170,13 +170,13 @@ async def test_a_prompt_that_does_not_fit_names_both_numbers_and_costs_no_call(
 
 async def test_counted_prompt_tokens_are_those_used(backend: EmbeddedBackend) -> None:
     for ask in (pair_ask(), ask_about("Zwölf Boxkämpfer jagen 🐟 <|im_end|> quer.")):
-        asked = request(ask, timeout_s=60)
+        asked = request(ask, timeout_s=300)
         reply = await backend.complete(asked)
         assert await backend.count_tokens(asked) == reply.usage.prompt_tokens
 
 
 async def test_a_reply_that_is_cut_says_so(backend: EmbeddedBackend) -> None:
-    reply = await backend.complete(request(ask_about("Explain at length."), max_tokens=6, timeout_s=60))
+    reply = await backend.complete(request(ask_about("Explain at length."), max_tokens=6, timeout_s=300))
     assert reply.finish_reason == "length"
     assert reply.text.startswith('{"rationale":"')
     assert reply.usage.completion_tokens == 6
@@ -189,7 +189,7 @@ def mass(reply: Completion, labels: tuple[str, ...]) -> dict[str, float]:
 
 async def test_log_probabilities_are_those_before_the_mask(backend: EmbeddedBackend) -> None:
     ask = Ask("compare", talk("Which is better, A: red or B: blue?"), ChoiceConstraint(("A", "B")), {}, {})
-    asked = request(ask, want_probabilities=True, max_tokens=4, timeout_s=60)
+    asked = request(ask, want_probabilities=True, max_tokens=4, timeout_s=300)
     reply = await backend.complete(asked)
     assert reply.tokens is not None
     assert reply.tokens[0].token == reply.text
@@ -202,18 +202,18 @@ async def test_log_probabilities_are_those_before_the_mask(backend: EmbeddedBack
     chosen = max(found, key=lambda label: found[label])
     assert reply.text == chosen
     wide = await backend.complete(
-        request(ask, want_probabilities=True, sampling=Sampling(top_logprobs=200), max_tokens=4)
+        request(ask, want_probabilities=True, sampling=Sampling(top_logprobs=200), max_tokens=4, timeout_s=300)
     )
     assert wide.tokens is not None
     assert len(wide.tokens[0].top) == 200
     hot = await backend.complete(
-        request(ask, want_probabilities=True, sampling=Sampling(temperature=1.5), max_tokens=4, timeout_s=60)
+        request(ask, want_probabilities=True, sampling=Sampling(temperature=1.5), max_tokens=4, timeout_s=300)
     )
     assert mass(hot, ("A", "B")) == found
 
 
 async def test_the_tokens_of_a_reply_join_to_its_text(backend: EmbeddedBackend) -> None:
-    reply = await backend.complete(request(ask_about("Compare."), want_probabilities=True, timeout_s=60))
+    reply = await backend.complete(request(ask_about("Compare."), want_probabilities=True, timeout_s=300))
     assert reply.tokens is not None
     assert "".join(token.token for token in reply.tokens) == reply.text
 
@@ -264,7 +264,7 @@ async def test_twenty_requests_at_once_all_end_and_the_event_loop_stays_free(bac
             longest_gap, last = max(longest_gap, now - last), now
 
     pulse = asyncio.create_task(heartbeat())
-    asked = [request(ask_about(f"Case {n}: A or B?", ChoiceConstraint(("A", "B"))), timeout_s=60) for n in range(20)]
+    asked = [request(ask_about(f"Case {n}: A or B?", ChoiceConstraint(("A", "B"))), timeout_s=300) for n in range(20)]
     replies = await asyncio.gather(*(backend.complete(one) for one in asked))
     running = False
     await pulse
@@ -278,9 +278,9 @@ async def test_a_request_beyond_its_time_ends_and_frees_its_slot(backend: Embedd
     started = time.monotonic()
     with pytest.raises(BackendFailure) as caught:
         await backend.complete(slow)
-    assert time.monotonic() - started < 5.0
+    assert time.monotonic() - started < 10.0
     assert (caught.value.reason, caught.value.retryable) == (JudgeErrorReason.TIMEOUT, True)
-    after = await backend.complete(request(ask_about("A or B?", ChoiceConstraint(("A", "B"))), timeout_s=60))
+    after = await backend.complete(request(ask_about("A or B?", ChoiceConstraint(("A", "B"))), timeout_s=300))
     assert after.text in ("A", "B")
 
 
@@ -318,10 +318,10 @@ async def test_a_cancelled_request_leaves_the_queue_or_the_engine(backend: Embed
     ended = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(end, asyncio.CancelledError) for end in ended)
     started = time.monotonic()
-    reply = await backend.complete(request(ask_about("A or B?", ChoiceConstraint(("A", "B"))), timeout_s=60))
+    reply = await backend.complete(request(ask_about("A or B?", ChoiceConstraint(("A", "B"))), timeout_s=300))
     assert reply.text in ("A", "B")
-    # Six prompts of 2,000 tokens would take over a minute.
-    assert time.monotonic() - started < 20.0
+    # Six prompts of 2,000 tokens take this model over a minute on an idle machine.
+    assert time.monotonic() - started < 60.0
 
 
 async def test_text_the_engine_cannot_read_is_a_failure_of_the_call(backend: EmbeddedBackend) -> None:
@@ -428,8 +428,8 @@ async def test_reusing_the_prompts_beginning_is_counted() -> None:
     backend = open_backend(judge, model_settings())
     try:
         ask = ask_about("A or B?", ChoiceConstraint(("A", "B")))
-        await backend.complete(request(ask, timeout_s=60))
-        again = await backend.complete(request(ask, timeout_s=60))
+        await backend.complete(request(ask, timeout_s=300))
+        again = await backend.complete(request(ask, timeout_s=300))
         assert again.usage.cached_tokens is not None
         assert again.usage.prompt_tokens is not None
         assert again.usage.cached_tokens == again.usage.prompt_tokens - 1

@@ -127,6 +127,17 @@ async def test_a_hanging_server_ends_at_the_limit(backend: Backend, provider: Fa
     assert caught.value.reason is JudgeErrorReason.TIMEOUT
 
 
+@pytest.mark.parametrize(
+    "body", [{"id": "x"}, [1], {"choices": []}, {"choices": {"0": 1}}, {"choices": [{"message": 3}]}]
+)
+async def test_an_answer_of_another_shape_is_a_failure(backend: Backend, provider: FakeProvider, body: Any) -> None:
+    provider.script = [Reply(body=body)]
+    with pytest.raises(BackendFailure) as caught:
+        await backend.complete(request(pair_ask()))
+    assert caught.value.reason is JudgeErrorReason.PROVIDER_ERROR
+    assert len(provider.completions) == 1
+
+
 async def test_a_bare_label_is_asked_for_plainly(backend: Backend, provider: FakeProvider) -> None:
     provider.script = [Reply(content="A")]
     made = await backend.complete(request(choice_ask()))

@@ -12,6 +12,7 @@ import pytest
 
 from judge_service.backends import via_litellm, via_openai, via_outlines
 from judge_service.backends.base import Backend, BackendFailure
+from judge_service.domain.canonical import content_hash
 from judge_service.domain.judge import Judge, Price
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason
 from judge_service.errors import ConfigurationError
@@ -190,6 +191,8 @@ async def test_a_completion_carries_everything(open_backend: Open, provider: Fak
         assert sent[name] == value
         assert made.parameters_sent[name] == value
     assert sent["cache_prompt"] is True
+    constraint = next(name for name in ("response_format", "structured_outputs") if name in sent)
+    assert made.parameters_sent[constraint] == {"sha256": content_hash(sent[constraint])}
     assert sent["messages"] == [
         {"role": "system", "content": "You judge."},
         {"role": "user", "content": "Which answer is better?"},
