@@ -5,9 +5,9 @@ publishes, derived by code) and a *human label*. Knows no rubric in particular a
 """
 
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict
+from pydantic import AliasChoices, BaseModel, ConfigDict, field_validator
 
 Order = Literal["AB", "BA"]
 """Presentation order of a pair: `AB` shows the caller's A first, `BA` shows the caller's B first."""
@@ -38,10 +38,25 @@ class NotApplicableReason(StrEnum):
     NO_STATEMENTS = "no_statements"
 
 
+def unicode_only(value: Any) -> Any:
+    """`value` unchanged. Raises ValueError for a text with half of a surrogate pair, which no UTF-8 can carry."""
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"character {error.start} is half of a surrogate pair and no valid Unicode") from None
+    return value
+
+
 class CaseInput(BaseModel):
     """Base of a rubric's case model: what the judge is given. Unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=False)
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _is_unicode(cls, value: Any) -> Any:
+        return unicode_only(value)
 
     @classmethod
     def accepted_fields(cls) -> frozenset[str]:

@@ -8,7 +8,9 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from rubrics.records import unicode_only
 
 # Characters of other categories that draw nothing: fillers of Hangul and Khmer, the empty Braille cell.
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
@@ -46,6 +48,11 @@ class Passage(BaseModel):
     @classmethod
     def _from_text(cls, value: Any) -> Any:
         return {"text": value} if isinstance(value, str) else value
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _is_unicode(cls, value: Any) -> Any:
+        return unicode_only(value)
 
     @property
     def shown(self) -> str:
