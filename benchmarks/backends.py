@@ -69,9 +69,38 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
+async def floor(url: str, cases: int, at_once: int) -> tuple[float, float]:
+    """The same bodies posted by the HTTP library alone: what no client can go below."""
+    import httpx2
+
+    from judge_service.backends.schema_variants import by_response_format
+
+    bodies = [
+        {
+            "model": "m",
+            "messages": [{"role": message.role, "content": message.content} for message in asked.ask.messages],
+            **by_response_format(asked.ask.constraint, "gbnf").parameters,
+        }
+        for asked in two_calls()
+    ]
+    async with httpx2.AsyncClient() as client:
+        pending = iter(range(cases))
+
+        async def worker() -> None:
+            for _ in pending:
+                for body in bodies:
+                    (await client.post(f"{url}/chat/completions", json=body)).json()
+
+        cpu, wall = cpu_s(), time.perf_counter()
+        await asyncio.gather(*(worker() for _ in range(at_once)))
+        return (cpu_s() - cpu) / cases * 1000, (time.perf_counter() - wall) / cases * 1000
+
+
 async def measure(url: str, cases: int, at_once: int) -> None:
     """Print a row a backend: medians of three rounds."""
     print(f"{'backend':32} {'CPU ms a call':>14} {'CPU ms a case':>14} {'wall ms a case':>15}")
+    cpu, wall = (statistics.median(c) for c in zip(*[await floor(url, cases, at_once) for _ in range(3)], strict=True))
+    print(f"{'(httpx2 alone)':32} {cpu / 2:14.2f} {cpu:14.2f} {wall:15.2f}")
     for name, (backend_name, options) in JUDGES.items():
         pool = BackendPool(Settings())
         judge = Judge(name="j", backend=backend_name, model="openai/m", options={"base_url": url, **options})

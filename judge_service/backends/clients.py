@@ -80,8 +80,6 @@ class LiteLLMTransport:
         """Import LiteLLM (about three seconds) in a thread: the event loop goes on."""
         if self._litellm is None:
             await asyncio.to_thread(self._sdk)
-        if self._client is not None:
-            return
         if self._options.base_url is not None:
             self._client = open_client(self._options, self._key)
         elif self._provider()[1] == "openai":
@@ -207,12 +205,10 @@ class OpenAITransport:
 
     async def load(self) -> None:
         """Import the SDK in a thread and open the client."""
-        if self._client is None:
-            client = await asyncio.to_thread(open_client, self._options, self._key)
-            self._client = self._client or client
-            import httpx2
+        self._client = await asyncio.to_thread(open_client, self._options, self._key)
+        import httpx2
 
-            self._raw = httpx2.Response
+        self._raw = httpx2.Response
 
     def takes(self, name: str, value: Any) -> bool:
         """The server decides."""

@@ -3,6 +3,7 @@
 Owns `ProviderBackend`, which the modules `via_*` open with their own transport and constraint form. Makes no retry.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -90,6 +91,8 @@ class ProviderBackend:
         self._logprobs = options.logprobs
         self._probed: ProbeResult | None = None
         self._loaded = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loading = asyncio.Lock()
 
     @property
     def capabilities(self) -> Capabilities:
@@ -163,15 +166,20 @@ class ProviderBackend:
         return wanted
 
     async def _load(self) -> None:
+        # Connections belong to an event loop, and a script may run several, one after the other.
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._loading, self._loaded = loop, asyncio.Lock(), False
         if self._loaded:
             return
-        try:
-            await self._transport.load()
-        except (ValueError, ConfigurationError) as error:
-            raise BackendFailure(
-                JudgeErrorReason.PROVIDER_ERROR, f"No request can be sent: {error}", fatal=True
-            ) from error
-        self._loaded = True
+        async with self._loading:
+            if not self._loaded:
+                try:
+                    await self._transport.load()
+                except (ValueError, ConfigurationError) as error:
+                    message = f"No request can be sent: {error}"
+                    raise BackendFailure(JudgeErrorReason.PROVIDER_ERROR, message, fatal=True) from error
+                self._loaded = True
 
     async def _send(self, request: Request, sent: Mapping[str, Any], extra: Mapping[str, Any]) -> ChatAnswer:
         messages = [{"role": message.role, "content": message.content} for message in request.ask.messages]
@@ -255,7 +263,8 @@ class ProviderBackend:
         return bool(answer.tokens)
 
     async def aclose(self) -> None:
-        """Close the transport."""
+        """Close the transport. A later request opens it again."""
+        self._loaded = False
         await self._transport.aclose()
 
 

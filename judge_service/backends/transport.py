@@ -115,7 +115,7 @@ class ChatTransport(Protocol):
     """Sends one chat request. Raises what its SDK raises; `failure_of` translates."""
 
     async def load(self) -> None:
-        """Import and set up what sending needs, off the event loop. Called before the first request."""
+        """Import and set up what sending needs, off the event loop. Called before the first request of each loop."""
         ...
 
     def takes(self, name: str, value: Any) -> bool:

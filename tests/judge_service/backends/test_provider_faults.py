@@ -334,3 +334,19 @@ def test_configuration_is_checked_when_the_backend_is_opened(
     assert "SECRET123" not in str(caught.value) + str(caught.value.fields)
     with pytest.raises(ConfigurationError):
         open_backend(base_url=None, constraint="grammar", engine="vllm")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_script_may_run_one_loop_after_another(name: str, provider: FakeProvider) -> None:
+    module, backend_name, fixed = MODULES[name]
+    judge = Judge(name="j", backend=backend_name, model="m", options={"base_url": provider.url, **fixed})
+    backend = module.open_backend(judge, Settings())
+
+    async def two_at_once() -> list[Any]:
+        try:
+            return list(await asyncio.gather(*(backend.complete(request(pair_ask())) for _ in range(2))))
+        finally:
+            await backend.aclose()
+
+    for _ in range(2):
+        assert [made.finish_reason for made in asyncio.run(two_at_once())] == ["stop", "stop"]
