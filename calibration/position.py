@@ -193,7 +193,8 @@ class PolicyResult:
 
     `versus_first` is its difference to `ab_only` (Bonett-Price), `p_value` the exact McNemar test of it, `p_holm` that
     adjusted over all policies compared; `versus_random` the difference to the expected accuracy of a random order.
-    `verdict` is keep, drop or `not enough evidence` by the interval of `versus_random`.
+    `verdict` is keep, drop or `not enough evidence` by the interval of `versus_random`, or of `versus_first` where all
+    differences to random are equal.
     """
 
     name: str
@@ -316,7 +317,8 @@ def order_policies(
             p_values[name],
             None,
             versus_random,
-            keep_or_drop(versus_random),
+            # All cases alike leave the paired interval without a width: then the counts against the first order decide.
+            keep_or_drop(versus_first if versus_random.interval_reason is Reason.ZERO_VARIANCE else versus_random),
         )
     adjusted = holm([p.value for p in p_values.values()])
     for name, p in zip(p_values, adjusted, strict=True):

@@ -30,6 +30,9 @@ MIN_CASES: Mapping[str, int] = {"temperature": 100, "logistic": 100, "beta": 200
 
 MAX_HISTOGRAM_BINS = 5
 
+COMPARISON_EPS = 1e-3
+"""Clipping of the log losses whose improvement is tested: one exact 0 or 1 that is wrong must not decide alone."""
+
 
 class CannotFit(ValueError):
     """The data do not determine a map; `reason` says why."""
@@ -111,6 +114,10 @@ def _both_classes(forecasts: Forecasts) -> None:
 
 def _regress(columns: Floats, outcome: Floats, *, intercept: bool) -> tuple[float, Floats]:
     """Unpenalised logistic regression: (intercept, slopes). A separated fit raises `CannotFit`."""
+    for column in columns.T if intercept else ():
+        wrong, right = column[outcome == 0], column[outcome == 1]
+        if wrong.max() <= right.min() or right.max() <= wrong.min():
+            raise CannotFit(Reason.SEPARATION)
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
@@ -126,7 +133,9 @@ def _regress(columns: Floats, outcome: Floats, *, intercept: bool) -> tuple[floa
             raise CannotFit(Reason.SEPARATION) from failed
     slopes = np.asarray(model.coef_, dtype=np.float64).ravel()
     constant = float(np.ravel(model.intercept_)[0]) if intercept else 0.0
-    if not np.all(np.isfinite(slopes)) or np.any(np.abs(slopes) > 50) or abs(constant) > 200:
+    # The optimiser stops early on separated data, where the likelihood has no maximum: look at the fit itself.
+    missed = np.abs(outcome - _sigmoid(constant + columns @ slopes))
+    if not np.all(np.isfinite(missed)) or missed.max() < 1e-6 or np.any(np.abs(slopes) > 50) or abs(constant) > 200:
         raise CannotFit(Reason.SEPARATION)
     return constant, slopes
 
@@ -237,8 +246,9 @@ def assign_folds(forecasts: Forecasts, folds: int = 5, *, seed: int = DEFAULT_SE
 class CrossFit:
     """A method judged on confidences that its maps never saw, and the map refitted on everything.
 
-    `improvement` is the mean drop of log loss per case, out of fold, with its interval; `map` is the identity unless
-    that interval is above 0. `undefined_reason` is set, and the estimates null, when the method could not be fitted.
+    `improvement` is the mean drop of log loss per case, out of fold and clipped at COMPARISON_EPS, with its interval;
+    `map` is the identity unless that interval is above 0. `undefined_reason` is set, and the estimates after are null,
+    when the method could not be fitted.
     """
 
     method: str
@@ -308,7 +318,8 @@ def cross_fit(
         return CrossFit(method, None, before, nothing, brier_before, nothing, nothing, identity, failed.reason)
     after = Forecasts(calibrated, forecasts.correct, forecasts.missing, forecasts.positions, forecasts.groups)
     drop = (
-        case_log_losses(forecasts.confidence, forecasts.correct)[0] - case_log_losses(calibrated, forecasts.correct)[0]
+        case_log_losses(forecasts.confidence, forecasts.correct, COMPARISON_EPS)[0]
+        - case_log_losses(calibrated, forecasts.correct, COMPARISON_EPS)[0]
     )
     improvement = _mean_drop(drop, method, resampler)
     useful = improvement.low is not None and improvement.low > 0
