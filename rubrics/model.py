@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isfinite
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
@@ -179,7 +180,8 @@ class Label:
 class Scale:
     """The label set in its declared order, and what the score means.
 
-    `ordered` says whether distances between labels mean anything. Scores lie in [minimum, maximum].
+    `ordered` says whether distances between labels mean anything. Scores lie in [minimum, maximum]. Raises ValueError
+    for fewer than two labels, labels equal after trimming and case folding, or bounds that are no range.
     """
 
     labels: tuple[Label, ...]
@@ -187,6 +189,20 @@ class Scale:
     minimum: float
     maximum: float
     higher_is_better: bool = True
+
+    def __post_init__(self) -> None:
+        if len(self.labels) < 2:
+            raise ValueError("a scale needs at least two labels")
+        seen: dict[str, str] = {}
+        for label in self.labels:
+            key = label.name.strip().casefold()
+            if not key:
+                raise ValueError("a label needs a name")
+            if key in seen:
+                raise ValueError(f"labels {seen[key]!r} and {label.name!r} are equal after trimming and case folding")
+            seen[key] = label.name
+        if not (isfinite(self.minimum) and isfinite(self.maximum) and self.minimum < self.maximum):
+            raise ValueError("a scale needs a finite minimum below its finite maximum")
 
     @property
     def names(self) -> tuple[str, ...]:

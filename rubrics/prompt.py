@@ -37,6 +37,11 @@ def disarm(text: str) -> str:
     return _CONTROL.sub(lambda match: match[0][0] + _WORD_JOINER + match[0][1:], text)
 
 
+def control_tokens(text: str) -> tuple[str, ...]:
+    """The chat-control tokens in `text`, each once, in order: a reason to mark a case as suspicious."""
+    return tuple(dict.fromkeys(match[0] for match in _CONTROL.finditer(text)))
+
+
 @dataclass(frozen=True, slots=True)
 class Fence:
     """Marks where untrusted text begins and ends in one prompt.

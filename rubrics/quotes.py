@@ -3,6 +3,7 @@
 Owns what counts as the same character. Offsets always cut the original text.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ _SAME = {
     "\ufb05": "st",
     "\ufb06": "st",
 }
+# What may change when folded: white space, controls, back quotes, and other characters with the one they may combine
+# with.
+_ODD = re.compile(r"[\s\x00-\x1f\x7f`]+|[\x00-\x7f]?[^\x00-\x7f]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +79,28 @@ class Folded:
         """The text in one spelling."""
         if self._folded is None:
             out: list[str] = []
-            for start, end in _clusters(self.text):
-                for char in _fold_cluster(self.text[start:end]):
-                    if char == " " and out and out[-1] == " ":
-                        self._ends[-1] = end
-                        continue
-                    out.append(char)
-                    self._starts.append(start)
-                    self._ends.append(end)
+            last = ""
+            position = 0
+            for match in (*_ODD.finditer(self.text), None):
+                # Plain stretches are taken as they are: folding costs a microsecond a character.
+                end = len(self.text) if match is None else match.start()
+                if end > position:
+                    out.append(self.text[position:end])
+                    self._starts.extend(range(position, end))
+                    self._ends.extend(range(position + 1, end + 1))
+                    last = self.text[end - 1]
+                if match is None:
+                    break
+                position = match.end()
+                for left, right in _clusters(match[0]):
+                    for char in _fold_cluster(match[0][left:right]):
+                        if char == " " == last:
+                            self._ends[-1] = match.start() + right
+                            continue
+                        out.append(char)
+                        last = char
+                        self._starts.append(match.start() + left)
+                        self._ends.append(match.start() + right)
             self._folded = "".join(out)
         return self._folded
 

@@ -119,3 +119,13 @@ def test_one_folded_text_serves_many_quotes() -> None:
     folded = Folded(TEXT)
     assert folded.find("was finished") == find_quote(TEXT, "was finished")
     assert folded.find("1931") == find_quote(TEXT, "1931")
+
+
+@given(st.text(alphabet="ab 1`\x00\t\u0301\u00e9\u200b\ufb01\u2014\u00a0", max_size=40))
+def test_stretches_taken_as_they_are_fold_like_single_characters(text: str) -> None:
+    """The text and the same text with a zero-width joiner at every place fold to the same."""
+    spread = "".join(
+        f"{char}\u2060" if not unicodedata.combining(following) else char
+        for char, following in zip(text, f"{text[1:]} ", strict=False)
+    )
+    assert fold(spread) == fold(text)

@@ -188,7 +188,7 @@ def test_evidence_names_the_callers_context() -> None:
 
 
 def test_a_quote_cut_at_its_limit_is_found() -> None:
-    long = "word " * 31 + "wonderful"
+    long = "word " * (QUOTE_LENGTH // 5 - 1) + "wonderful"
     cut = long[:QUOTE_LENGTH]
     assert cut.endswith("wonde")
     _, record = scored("A sentence.", [["One holds."]], [verdict(quote=cut)], contexts=[long])
