@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 
-import anyio.to_thread
 from fastapi import FastAPI
 
 from judge_service import __version__
@@ -92,7 +91,7 @@ class Service:
                     await self.executor.aclose()
             await self.backends.aclose()
         finally:
-            await anyio.to_thread.run_sync(self.store.close)
+            await asyncio.to_thread(self.store.close)
 
     async def __aenter__(self) -> "Service":
         """The service itself."""
@@ -111,7 +110,7 @@ class Service:
 
     async def components(self) -> list[Component]:
         """What each part can do right now."""
-        return await anyio.to_thread.run_sync(self._components)
+        return await asyncio.to_thread(self._components)
 
     def _components(self) -> list[Component]:
         try:
@@ -142,13 +141,13 @@ def create_app(settings: Settings | None = None, *, service: Service | None = No
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        running = service if service is not None else await anyio.to_thread.run_sync(Service.open, settings)
+        running = service if service is not None else await asyncio.to_thread(Service.open, settings)
         try:
             authenticator = Authenticator(running.store.keys.get, running.store.keys.touch)
             limiter = RateLimiter(settings.requests_per_minute)
             app.state.gate = Gate(authenticator, limiter, max_json_depth=settings.max_json_depth)
             app.state.service = running
-            first = await anyio.to_thread.run_sync(running.first_key)
+            first = await asyncio.to_thread(running.first_key)
             await running.background.resume_interrupted()
             if first is not None:
                 sys.stderr.write(f"Admin key, shown this once: {first}\n")

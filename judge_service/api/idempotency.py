@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
-import anyio.to_thread
 from fastapi import Header
 
 from judge_service.domain.canonical import content_hash
@@ -79,7 +78,7 @@ class Once:
             return await work(), False
 
         async def first(request_hash: str) -> tuple[Stored[T], bool]:
-            there = await anyio.to_thread.run_sync(self._store.idempotency.find, scope, key, request_hash)
+            there = await asyncio.to_thread(self._store.idempotency.find, scope, key, request_hash)
             if there is not None and (value := await load(there)) is not None:
                 return Stored(there, value, 200), True
             made = await work()
@@ -112,13 +111,13 @@ class Once:
             try:
                 return await work(claimed), False
             except JudgeServiceError:
-                await anyio.to_thread.run_sync(self._store.idempotency.release, scope, key)
+                await asyncio.to_thread(self._store.idempotency.release, scope, key)
                 raise
 
         return await self._fly(scope, key, content, first)
 
     async def _claim(self, scope: str, key: str, request_hash: str, identifier: str) -> str:
-        return await anyio.to_thread.run_sync(self._store.idempotency.claim, scope, key, request_hash, identifier)
+        return await asyncio.to_thread(self._store.idempotency.claim, scope, key, request_hash, identifier)
 
     async def _fly(
         self, scope: str, key: str, content: Any, first: Callable[[str], Coroutine[Any, Any, tuple[Stored[T], bool]]]

@@ -1,9 +1,9 @@
 """Judges: which there are, how they are configured, and what each can enforce for each rubric."""
 
+import asyncio
 from typing import Annotated, Any
 from urllib.parse import urlsplit, urlunsplit
 
-import anyio.to_thread
 from fastapi import APIRouter, Path, Request
 
 from judge_service.api.documents import GUARDED, answers, problems
@@ -134,7 +134,7 @@ async def check_judge(request: Request, name: Name) -> dict[str, Any]:
     services = services_of(request)
     judge = _judge(services, name)
     async with services.preflight.lock:
-        found = [await anyio.to_thread.run_sync(_check, services, judge, rubric) for rubric in all_rubrics()]
+        found = [await asyncio.to_thread(_check, services, judge, rubric) for rubric in all_rubrics()]
     return {"judge": judge.name, "rubrics": found}
 
 

@@ -4,11 +4,11 @@ A judge's failure is a result (`outcome: judge_error`) and answers 200 or 201; o
 judging at all is an error.
 """
 
+import asyncio
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
-import anyio.to_thread
 from fastapi import APIRouter, Body, Path, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -100,7 +100,7 @@ async def create_judgment(
         return Stored(judgment.id, judgment, 201 if judgment.created_at >= started else 200)
 
     async def load(identifier: str) -> Judgment | None:
-        return await anyio.to_thread.run_sync(services.store.judgments.get, identifier)
+        return await asyncio.to_thread(services.store.judgments.get, identifier)
 
     scope = scope_of(principal_of(request), "POST /v1/judgments")
     content = body.model_dump(mode="json")
@@ -118,7 +118,7 @@ async def create_judgment(
 @needs(Permission.READ_JUDGMENTS)
 async def read_judgment(request: Request, judgment_id: ResultId) -> Response:
     """One judgment with its record, calls, usage and trust, also when a later one has taken its place."""
-    judgment = await anyio.to_thread.run_sync(services_of(request).store.judgments.get, judgment_id)
+    judgment = await asyncio.to_thread(services_of(request).store.judgments.get, judgment_id)
     if judgment is None:
         raise NotFound(f"There is no judgment {judgment_id}.")
     return _respond(judgment, 200)

@@ -1,8 +1,8 @@
 """API keys, for admins: made and shown once, listed without secrets, revoked."""
 
+import asyncio
 from typing import Annotated, Any
 
-import anyio.to_thread
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -57,7 +57,7 @@ def shown(key: ApiKey) -> dict[str, Any]:
 async def create_key(request: Request, body: KeyRequest) -> dict[str, Any]:
     """Make a key for a role. Copy `key` now: only a salted digest of it is kept."""
     key, plain = issue(body.name, body.role)
-    await anyio.to_thread.run_sync(services_of(request).store.keys.add, key)
+    await asyncio.to_thread(services_of(request).store.keys.add, key)
     return {**shown(key), "key": plain}
 
 
@@ -69,7 +69,7 @@ async def create_key(request: Request, body: KeyRequest) -> dict[str, Any]:
 @needs(Permission.MANAGE_KEYS)
 async def list_keys(request: Request) -> dict[str, Any]:
     """Every key with its role, last four characters and last use."""
-    keys = await anyio.to_thread.run_sync(services_of(request).store.keys.all)
+    keys = await asyncio.to_thread(services_of(request).store.keys.all)
     return {"items": [shown(key) for key in keys]}
 
 
@@ -84,6 +84,6 @@ async def list_keys(request: Request) -> dict[str, Any]:
 @needs(Permission.MANAGE_KEYS)
 async def revoke_key(request: Request, key_id: KeyId) -> dict[str, Any]:
     """Revoke a key. It stops working at once here and within seconds in other processes; twice is harmless."""
-    key = await anyio.to_thread.run_sync(services_of(request).store.keys.revoke, key_id)
+    key = await asyncio.to_thread(services_of(request).store.keys.revoke, key_id)
     gate_of(request).authenticator.forget(key_id)
     return shown(key)

@@ -6,8 +6,6 @@ Owns the memory of pairs that were checked, so that schemas are compiled once an
 import asyncio
 from typing import Any
 
-import anyio.to_thread
-
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Trust, TrustLevel
 from judge_service.errors import ConfigurationError, JudgeUnavailable, NotCalibrated, NotFound
@@ -37,7 +35,7 @@ class Preflight:
             if pair in self._passed:
                 return
             try:
-                await anyio.to_thread.run_sync(self._judging.check, rubric, judge)
+                await asyncio.to_thread(self._judging.check, rubric, judge)
             except ConfigurationError as error:
                 raise unavailable(judge, error) from error
             self._passed.add(pair)

@@ -3,6 +3,7 @@
 Owns the three shapes of a request that starts one: JSON with cases, a JSONL body, a form with a JSONL file.
 """
 
+import asyncio
 import hashlib
 import json
 import uuid
@@ -11,7 +12,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
-import anyio.to_thread
 from fastapi import APIRouter, Body, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -108,7 +108,7 @@ async def _from_json(request: Request) -> _Wanted:
     options: RunRequest = _options(RunRequest, value)
     rubric = rubric_in(options.rubric)
     judge_in(services_of(request), options.judge)
-    cases = await anyio.to_thread.run_sync(cases_in, options.cases, rubric)
+    cases = await asyncio.to_thread(cases_in, options.cases, rubric)
     return _Wanted(options, rubric, cases, value, [])
 
 
@@ -121,7 +121,7 @@ async def _from_lines(request: Request, fields: dict[str, Any], content: bytes) 
         reader = read_cases(content, rubric, strict=options.unknown_fields == "refuse")
         return list(reader), reader.notices
 
-    cases, notices = await anyio.to_thread.run_sync(read)
+    cases, notices = await asyncio.to_thread(read)
     if not cases:
         raise InvalidInput(fields=[FieldProblem("file", "file holds no case.")])
     named = {**options.model_dump(mode="json"), "file": hashlib.sha256(content).hexdigest()}
@@ -168,7 +168,7 @@ async def _wanted(request: Request) -> _Wanted:
 
 async def describe(services: Services, run: Run) -> dict[str, Any]:
     """A run as callers see it: state, progress and the numbers recorded so far."""
-    counts = await anyio.to_thread.run_sync(services.store.runs.counts, run.id)
+    counts = await asyncio.to_thread(services.store.runs.counts, run.id)
     n_judged = sum(count.n for count in counts)
     numbers: dict[str, Any] | None = None
     try:
@@ -267,7 +267,7 @@ async def start_run(request: Request, idempotency_key: IdempotencyKey = None) ->
         return Stored(run.id, run, 202)
 
     async def load(run_id: str) -> Run | None:
-        run = await anyio.to_thread.run_sync(services.store.runs.get, run_id)
+        run = await asyncio.to_thread(services.store.runs.get, run_id)
         return run if run is not None and run.planned else None
 
     scope = scope_of(principal_of(request), "POST /v1/runs")
@@ -304,14 +304,14 @@ async def list_runs(
     services = services_of(request)
     before: Run | None = None
     if cursor is not None:
-        before = await anyio.to_thread.run_sync(services.store.runs.get, cursor)
+        before = await asyncio.to_thread(services.store.runs.get, cursor)
         if before is None:
             raise _bad_cursor()
 
     def page() -> list[Run]:
         return list(services.store.runs.list(limit=limit + 1, before=before, status=status))
 
-    runs = await anyio.to_thread.run_sync(page)
+    runs = await asyncio.to_thread(page)
     more = len(runs) > limit
     items = [await describe(services, run) for run in runs[:limit]]
     return _json({"items": items, "next_cursor": runs[limit - 1].id if more else None}, 200)
@@ -323,7 +323,7 @@ def _bad_cursor() -> InvalidInput:
 
 
 async def _run(services: Services, run_id: str) -> Run:
-    run = await anyio.to_thread.run_sync(services.store.runs.get, run_id)
+    run = await asyncio.to_thread(services.store.runs.get, run_id)
     if run is None:
         raise NotFound(f"There is no run {run_id}.")
     return run
@@ -388,7 +388,7 @@ async def read_results(
         found = services.store.runs.results(run_id, after=after, limit=limit + 1, outcome=outcome)
         return [(position, judgment_line(judgment).rstrip("\n")) for position, judgment in found]
 
-    rows = await anyio.to_thread.run_sync(page)
+    rows = await asyncio.to_thread(page)
     cursor_after = json.dumps(str(rows[limit - 1][0])) if len(rows) > limit else "null"
     items = ",".join(text for _, text in rows[:limit])
     content = f'{{"items":[{items}],"next_cursor":{cursor_after},"complete":{json.dumps(run.status.ended)}}}'
@@ -407,7 +407,7 @@ async def _lines(services: Services, run_id: str, after: int, outcome: Outcome |
             found = services.store.runs.results(run_id, after=start, limit=_PAGE, outcome=outcome)
             return [(position, judgment_line(judgment)) for position, judgment in found]
 
-        rows = await anyio.to_thread.run_sync(page)
+        rows = await asyncio.to_thread(page)
         yield "".join(text for _, text in rows)
         if len(rows) < _PAGE:
             return

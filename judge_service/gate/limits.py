@@ -3,12 +3,12 @@
 The body is counted while it arrives, so a chunked body without a length is cut off at the limit and not after it.
 """
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from judge_service.errors import RequestTimeout, TooLarge, Unavailable
@@ -52,7 +52,7 @@ class BodyLimit:
             if complete:
                 return await receive()
             try:
-                with anyio.fail_after(self.silence_s):
+                async with asyncio.timeout(self.silence_s):
                     message = await receive()
             except TimeoutError:
                 raise RequestTimeout from None

@@ -3,12 +3,12 @@
 A lenient reader would let two parties see two different objects in one body.
 """
 
+import asyncio
 import json
 import math
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-import anyio.to_thread
 from starlette.requests import Request
 
 from judge_service.errors import FieldProblem, InvalidInput, Malformed, UnsupportedMediaType
@@ -131,7 +131,7 @@ async def read_json(request: Request, *, max_depth: int) -> Any:
     body = await request.body()
     if len(body) <= _INLINE_BYTES:
         return parse_json(body, max_depth=max_depth)
-    return await anyio.to_thread.run_sync(lambda: parse_json(body, max_depth=max_depth))
+    return await asyncio.to_thread(lambda: parse_json(body, max_depth=max_depth))
 
 
 async def strict_request(request: Request, *, max_depth: int) -> Request:
