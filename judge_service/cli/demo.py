@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 JUDGES = {
     "faithfulness": ("embedded", "constant", "overlap"),
-    "pairwise": ("embedded", "embedded-direct", "constant", "longer", "overlap"),
+    "pairwise": ("embedded", "constant", "longer", "overlap"),
 }
 """Judges of the demo by rubric: the embedded model, then baselines without a model."""
 
