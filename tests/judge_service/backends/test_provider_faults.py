@@ -350,3 +350,12 @@ def test_a_script_may_run_one_loop_after_another(name: str, provider: FakeProvid
 
     for _ in range(2):
         assert [made.finish_reason for made in asyncio.run(two_at_once())] == ["stop", "stop"]
+
+
+async def test_a_key_of_another_provider_is_never_sent_to_a_server_of_ones_own(
+    open_backend: Open, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-other-SECRET456")
+    await open_backend(api_key_env=None).complete(request(pair_ask()))
+    assert provider.completions[0].headers["authorization"] == "Bearer none"
+    assert "SECRET456" not in str(provider.completions[0])
