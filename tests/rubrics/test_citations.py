@@ -14,9 +14,9 @@ def test_groups_ranges_and_dashes() -> None:
         "A holds [3-5]. B holds [1][2]. C holds [1, 3]. D holds [2–4]. E holds [1,2-3]. F holds [5-3]. "
         "G holds [1-1000000]."
     )
-    started = time.perf_counter()
+    started = time.process_time()
     statements = split_statements(answer)
-    assert time.perf_counter() - started < 0.1
+    assert time.process_time() - started < 0.1
     assert [(statement.text, statement.sources) for statement in statements] == [
         ("A holds.", (3, 4, 5)),
         ("B holds.", (1, 2)),

@@ -240,9 +240,9 @@ def test_ten_claims_cost_under_a_millisecond_of_own_work() -> None:
     ]
     best = 1.0
     for _ in range(30):
-        started = time.perf_counter()
+        started = time.process_time()
         run(RUBRIC.plan(example, FIXED_FENCE), _in_turn(replies))
-        best = min(best, time.perf_counter() - started)
+        best = min(best, time.process_time() - started)
     assert best < 0.002
 
 
