@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from judge_service.errors import InvalidInput, JudgeServiceError
+from judge_service.errors import JudgeServiceError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,6 +19,8 @@ FAILED = 1
 """Nothing was scored, or the command could not do its work."""
 USAGE = 2
 """The command line itself was wrong."""
+STOPPED = 130
+"""Stopped by hand with Ctrl+C."""
 
 
 def out() -> "Console":
@@ -66,16 +68,12 @@ class Commands(typer.core.TyperGroup):
         except JudgeServiceError as error:
             report_error(error)
             raise typer.Exit(FAILED) from error
+        except KeyboardInterrupt:
+            note("Stopped. What is recorded stays; run the same command again to go on.")
+            raise typer.Exit(STOPPED) from None
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
             name = f"{error.filename}: " if error.filename else ""
             typer.echo(f"Error: {name}{error.strerror or error}", err=True)
             raise typer.Exit(FAILED) from error
-
-
-def usage_error(message: str, option: str) -> InvalidInput:
-    """An error about one option, for checks that only the command itself can make."""
-    from judge_service.errors import FieldProblem
-
-    return InvalidInput(message, fields=[FieldProblem(option, message)])

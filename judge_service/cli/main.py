@@ -3,8 +3,6 @@
 Owns the list of commands and nothing else. Every command imports what it needs when it runs, so that help is quick.
 """
 
-import sys
-
 import typer
 
 from judge_service.cli import agreement, demo, judge, judges, keys, models, rubrics, serve, version
@@ -36,8 +34,4 @@ app.command(name="version")(version.version)
 
 def main() -> None:
     """Entry point of the installed command."""
-    try:
-        app()
-    except KeyboardInterrupt:
-        typer.echo("Stopped. What is recorded stays; run the same command again to go on.", err=True)
-        sys.exit(130)
+    app()
