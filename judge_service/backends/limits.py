@@ -1,36 +1,23 @@
 """How long a reply can get: the token limit that a constraint's worst case needs, so that nothing legal is cut."""
 
-import json
-from collections.abc import Mapping
-from typing import Any
 from weakref import WeakKeyDictionary
 
+from judge_service.backends.grammar import GrammarError, worst_case_tokens
 from rubrics.model import ChoiceConstraint, Constraint
 from rubrics.records import DecodingModel
 
-_FLOOR = 16
-_UNBOUNDED = 1024
-"""Counted for a string without a bound; released rubrics have none."""
+_MARGIN = 16
+_UNMEASURED = 4096
+"""For a shape outside the portable subset, which has no longest reply."""
 
 _known: WeakKeyDictionary[type[DecodingModel], int] = WeakKeyDictionary()
 
 
-def _worst(schema: Mapping[str, Any]) -> int:
-    if "enum" in schema:
-        return max(len(json.dumps(value, ensure_ascii=False)) for value in schema["enum"])
-    if "const" in schema:
-        return len(json.dumps(schema["const"], ensure_ascii=False))
-    if "anyOf" in schema:
-        return max(_worst(option) for option in schema["anyOf"])
-    kind = schema.get("type")
-    if kind == "string":
-        return int(schema.get("maxLength", _UNBOUNDED)) + 2
-    if kind == "array":
-        return 2 + int(schema.get("maxItems", 16)) * (_worst(schema.get("items", {})) + 1)
-    if kind == "object":
-        properties: Mapping[str, Any] = schema.get("properties", {})
-        return 2 + sum(len(name) + 4 + _worst(value) for name, value in properties.items())
-    return 24
+def _measure(constraint: Constraint) -> int:
+    try:
+        return worst_case_tokens(constraint) + _MARGIN
+    except GrammarError:
+        return _UNMEASURED
 
 
 def reply_limit(constraint: Constraint) -> int:
@@ -40,8 +27,8 @@ def reply_limit(constraint: Constraint) -> int:
     not a cost.
     """
     if isinstance(constraint, ChoiceConstraint):
-        return max(_FLOOR, max(len(choice) for choice in constraint.choices) + 2)
+        return _measure(constraint)
     limit = _known.get(constraint.model)
     if limit is None:
-        limit = _known[constraint.model] = max(_FLOOR, _worst(constraint.schema) + 8)
+        limit = _known[constraint.model] = _measure(constraint)
     return limit

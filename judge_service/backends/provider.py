@@ -83,7 +83,6 @@ class ProviderBackend:
         self._transport = transport
         self._form = form
         self._model = model or judge.model
-        self._price = judge.price
         self._enforcement = enforcement
         self._canary = canary
         self._clock = clock
@@ -150,7 +149,6 @@ class ProviderBackend:
             host=self._host,
             model=self._model,
             enforcement=enforcement,
-            price=self._price,
             # A schema runs to kilobytes and follows from rubric and judge: its hash is kept with the call.
             sent={**sent, **extra, **_hashes(sent, fields)},
             dropped=dropped,
@@ -246,7 +244,6 @@ class ProviderBackend:
             host=self._host,
             model=self._model,
             enforcement=fields.enforcement,
-            price=self._price,
             sent=sent,
             dropped=(),
         )

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, f
 
 from judge_service.backends.base import BackendFailure, Completion, TokenLogprob
 from judge_service.domain.call import Usage
-from judge_service.domain.judge import Judge, Price
+from judge_service.domain.judge import Judge
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason
 from judge_service.errors import ConfigurationError, FieldProblem
 
@@ -386,14 +386,15 @@ def part(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
-def usage_of(body: Any, price: Price | None, cost_usd: float | None = None) -> Usage:
-    """Tokens and cost of an answer. Unknown is None: an SDK that fills in zeros for a missing usage is not believed."""
+def usage_of(body: Any, cost_usd: float | None = None) -> Usage:
+    """Tokens of an answer and what the SDK knows of its cost.
+
+    Unknown is None: an SDK that fills in zeros for a missing usage is not believed.
+    """
     usage = part(body, "usage")
     prompt, written = _count(part(usage, "prompt_tokens")), _count(part(usage, "completion_tokens"))
     if not prompt and not written:
         return Usage(cost_usd=cost_usd or None)
-    if price is not None:
-        cost_usd = ((prompt or 0) * price.prompt + (written or 0) * price.completion) / 1_000_000
     return Usage(
         prompt_tokens=prompt,
         completion_tokens=written,
@@ -441,13 +442,12 @@ def completion_of(
     host: str,
     model: str,
     enforcement: Enforcement,
-    price: Price | None,
     sent: Mapping[str, Any],
     dropped: tuple[str, ...],
 ) -> Completion:
     """A completion from an answer in OpenAI's form. Raises BackendFailure when it holds no message."""
     choices = listed(part(answer.body, "choices"))
-    usage = usage_of(answer.body, price, answer.cost_usd)
+    usage = usage_of(answer.body, answer.cost_usd)
     if not choices or part(choices[0], "message") is None:
         raise BackendFailure(
             JudgeErrorReason.PROVIDER_ERROR, f"The answer from {host} holds no message.", retryable=True, usage=usage
@@ -470,7 +470,7 @@ def completion_of(
         parameters_sent=sent,
         parameters_dropped=dropped,
         engine={"host": host, **({"native_finish_reason": str(native)} if native else {})},
-        earlier_usage=tuple(usage_of(early.body, price, early.cost_usd) for early in answer.earlier),
+        earlier_usage=tuple(usage_of(early.body, early.cost_usd) for early in answer.earlier),
     )
 
 

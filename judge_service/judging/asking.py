@@ -41,6 +41,7 @@ _RATE_LIMIT_PATIENCE = 10.0
 _GROWTH = 4
 """How much larger the limit of the one attempt after a truncation is."""
 _GRACE_S = 2.0
+_TOKENS_A_CHARACTER = 3
 
 
 class FatalJudgeError(Exception):
@@ -111,7 +112,7 @@ class Asker:
             key = cache_key(self.rubric_hash, self.judge_hash, capabilities.revision, request, prompt_hash)
             if not self.fresh and (kept := await self.cache.get(key)) is not None:
                 return self._reuse(kept, request)
-        await self._check_window(request, prompt_hash)
+        request = await self._fit(request, prompt_hash)
         attempt, failures, waited, grown = 0, 0, 0.0, False
         while True:
             attempt += 1
@@ -165,13 +166,22 @@ class Asker:
         prompt = await self.backend.count_tokens(request)
         return prompt is None or prompt + request.max_tokens * _GROWTH <= window
 
-    async def _check_window(self, request: Request, prompt_hash: str) -> None:
+    async def _fit(self, request: Request, prompt_hash: str) -> Request:
+        """The request with as much room for its reply as the window leaves, up to three tokens a character.
+
+        Other scripts than Latin need up to three tokens a character; the limit is a cap, not a cost. Raises NoReply
+        when not even one token a character fits.
+        """
         window = self.backend.capabilities.context_tokens
         if window is None:
-            return
+            return request
         prompt = await self.backend.count_tokens(request)
-        if prompt is None or prompt + request.max_tokens <= window:
-            return
+        if prompt is None:
+            return request
+        if prompt + request.max_tokens <= window:
+            if self.judge.sampling.max_tokens is not None:
+                return request
+            return replace(request, max_tokens=min(_TOKENS_A_CHARACTER * request.max_tokens, window - prompt))
         message = (
             f"the prompt has {prompt} tokens and the reply may have {request.max_tokens}: "
             f"{prompt + request.max_tokens} are needed, the judge's window holds {window}"
@@ -266,8 +276,9 @@ class Asker:
         return Reply(read.value, found)
 
     def _priced(self, usage: Usage) -> Usage:
+        """What the judge's configured price makes of the tokens; it overrides what a transport believes."""
         price = self.judge.price
-        if usage.cost_usd is not None or price is None:
+        if price is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
             return usage
         cost = (usage.prompt_tokens or 0) * price.prompt + (usage.completion_tokens or 0) * price.completion
         return usage.model_copy(update={"cost_usd": cost / 1e6})

@@ -11,10 +11,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
+from judge_service.domain.judge import ConfidenceSource, Judge, Limits, OrderPolicy
 from judge_service.errors import ConfigurationError, NotFound
 from judge_service.judging.cases import field_problems
 from judge_service.settings import Settings
+
+_PATIENT = Limits(timeout_s=300.0, attempts=1)
+"""One thread reads about 170 tokens a second, and a busy machine much less; asking again would give the same."""
 
 BUILT_IN: tuple[Judge, ...] = (
     Judge(
@@ -25,6 +28,7 @@ BUILT_IN: tuple[Judge, ...] = (
             "Near chance as a judge: it proves the pipeline, not a system."
         ),
         confidence=ConfidenceSource.TOKEN_PROBABILITY,
+        limits=_PATIENT,
     ),
     Judge(
         name="embedded-direct",
@@ -35,6 +39,7 @@ BUILT_IN: tuple[Judge, ...] = (
         elicitation="direct",
         order_policy=OrderPolicy.AVERAGE_PROBABILITY,
         confidence=ConfidenceSource.TOKEN_PROBABILITY,
+        limits=_PATIENT,
     ),
     Judge(
         name="constant",

@@ -20,7 +20,6 @@ from judge_service.backends.transport import (
     is_private,
     retry_after,
 )
-from judge_service.domain.judge import Price
 from judge_service.domain.outcome import Enforcement
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -70,7 +69,6 @@ def _read(body: Any) -> Completion:
         host="h",
         model="m",
         enforcement=Enforcement.PROVIDER,
-        price=Price(prompt=1, completion=1),
         sent={},
         dropped=(),
     )
