@@ -219,7 +219,7 @@ def _table(samples: Samples, column: "JudgeColumn") -> "Table":
     table.add_column("Person")
     table.add_column("Trust")
     table.add_column("Tokens", justify="right")
-    table.add_column("Seconds", justify="right")
+    table.add_column("Sec", justify="right")
     for item, judgment in zip(samples.items, column.judgments, strict=True):
         if judgment is None:
             table.add_row(item.case.id, "not judged", "", "", item.label or "no label", "", "", "")

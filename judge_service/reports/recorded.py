@@ -155,6 +155,35 @@ def read_labelled_cases(lines: Iterable[bytes], source: str = "cases") -> dict[s
     return cases
 
 
+def _verdict_objects(
+    lines: Iterable[bytes], source: str, problems: list[FieldProblem]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Verdict lines as they are; a judgment as `judge-service judge` writes it gives one for each order asked."""
+    for number, value in read_objects(lines, source, problems):
+        if "identity" not in value or "outcome" not in value:
+            yield number, value
+            continue
+        record = value.get("record")
+        readings: Mapping[str, Any] = record if isinstance(record, dict) else {}
+        calls = value.get("calls")
+        orders = [call.get("order") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+        asked = [order for order in ("AB", "BA") if order in orders]
+        if not asked:
+            problems.append(FieldProblem(f"{source} line {number}", "is a judgment, but not of a pair that was asked"))
+        for order in asked:
+            reading = readings.get(order.lower())
+            yield (
+                number,
+                {
+                    "case_id": value.get("case_id"),
+                    "judge": value.get("judge"),
+                    "strategy": value.get("rubric"),
+                    "order": order,
+                    "verdict": reading.get("slot") if isinstance(reading, dict) else None,
+                },
+            )
+
+
 def read_recorded(cases: Mapping[str, LabelledCase], lines: Iterable[bytes], source: str = "verdicts") -> Recorded:
     """Verdict lines beside the labelled cases they belong to.
 
@@ -165,7 +194,7 @@ def read_recorded(cases: Mapping[str, LabelledCase], lines: Iterable[bytes], sou
     known: list[VerdictLine] = []
     unknown: list[VerdictLine] = []
     first_line: dict[tuple[str, str, str, Order], int] = {}
-    for number, value in read_objects(lines, source, problems):
+    for number, value in _verdict_objects(lines, source, problems):
         try:
             verdict = RecordedVerdict.model_validate(value)
         except ValidationError as error:

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from judge_service.cli.main import app
+from tests.judge_service.cli.conftest import CommandLine
 
 FIGURES = ("accuracy_AB", "accuracy_BA", "accuracy", "both_correct", "positional_agreement")
 MORE = (
@@ -119,6 +120,29 @@ def test_the_table_fits_and_says_what_is_not_counted(files: tuple[Path, Path]) -
     assert "50.0" in out
     assert "2 verdicts of cases that cases.jsonl does not list" in err
     assert "1 of 3 cases, which carry no human label" in err
+
+
+def test_judgments_of_this_program_can_be_given_as_they_are(cli: CommandLine) -> None:
+    cases = cli.pairs(4, human_label="A")
+    out = cli.folder / "out.jsonl"
+    assert cli("judge", "pairwise", cases, "--judge", "constant", "-o", out).exit_code == 0
+    lines = cli.rows()
+    lines[3] |= {"outcome": "judge_error", "record": None}
+    write(out, *lines)
+    (row,) = json.loads(cli("agreement", cases, out, "--json").stdout)
+    assert (row["judge"], row["strategy"], row["n"]) == ("constant", "pairwise@1", 4)
+    assert (row["accuracy_AB"], row["accuracy_BA"]) == (75.0, 75.0)
+    assert (row["positional_agreement_parsed"], row["verdicts_null"]) == (75.0, 2)
+
+
+def test_a_judgment_that_is_no_pair_is_refused(cli: CommandLine, files: tuple[Path, Path]) -> None:
+    cases = cli.folder / "answers.jsonl"
+    write(cases, {"id": "a", "contexts": ["It is open."], "answer": "It is open."})
+    out = cli.folder / "out.jsonl"
+    assert cli("judge", "faithfulness", cases, "--judge", "overlap", "-o", out).exit_code == 0
+    done = cli("agreement", files[0], out)
+    assert done.exit_code == 1
+    assert "out.jsonl line 1: is a judgment, but not of a pair" in done.stderr
 
 
 def test_verdicts_that_join_nothing_end_with_1(tmp_path: Path, files: tuple[Path, Path]) -> None:
