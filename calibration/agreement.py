@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from calibration import contingency
 from calibration.estimate import Estimate, InvalidStatisticInput, Reason, finite
 from calibration.intervals import wilson
-from calibration.resample import Resampler, ratio_replicates, share
+from calibration.resample import DEFAULT_RESAMPLES, DEFAULT_SEED, Resampler, ratio_replicates, share
 
 FAILED = -1
 """Code of a judge's verdict that is missing or unreadable."""
@@ -105,9 +105,9 @@ class PairedLabels:
         """Where the judge gave a usable verdict."""
         return np.asarray(self.judge != FAILED)
 
-    def resampler(self, **options: int) -> Resampler:
-        """A bootstrap over the cases or, where given, their groups; `options`: resamples, seed."""
-        return Resampler(len(self), self.groups, **options)
+    def resampler(self, *, resamples: int = DEFAULT_RESAMPLES, seed: int = DEFAULT_SEED) -> Resampler:
+        """A bootstrap over the cases or, where given, their groups."""
+        return Resampler(len(self), self.groups, resamples=resamples, seed=seed)
 
 
 class Agreement:

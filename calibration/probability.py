@@ -461,30 +461,23 @@ def top_label_accuracy(probabilities: ArrayLike, classes: Sequence[object], huma
 def auroc(forecasts: Forecasts, *, resampler: Resampler | None = None) -> Estimate:
     """Probability that a right case has the higher confidence than a wrong one, ties half; null `one_class`.
 
-    The bootstrap draws are repeats of cases, so it is computed from weights over the sorted confidences.
+    The bootstrap is of the linear part (Hoeffding's projection, as in DeLong 1988): each case's share of wrong cases
+    below it, or of right cases above it.
     """
     nothing = _nothing(forecasts, "auroc")
     if nothing is not None:
         return nothing
-    order = np.argsort(forecasts.confidence, kind="stable")
-    _, block = np.unique(forecasts.confidence[order], return_inverse=True)
-    correct = forecasts.correct[order]
-    blocks = int(block.max()) + 1
-    membership = np.zeros((order.size, 2 * blocks), dtype=np.float32)
-    membership[np.arange(order.size), 2 * block + (correct == 1)] = 1
-
-    def formula(sums: Floats) -> Floats:
-        wrong, right = sums[..., 0::2], sums[..., 1::2]
-        below = np.cumsum(wrong, axis=-1) - wrong
-        pairs = wrong.sum(axis=-1) * right.sum(axis=-1)
-        return ratio_replicates((right * (below + wrong / 2)).sum(axis=-1), pairs)
-
-    value = float(formula(membership.astype(np.float64).sum(axis=0)))
     n = len(forecasts)
-    if not math.isfinite(value):
+    right = forecasts.correct == 1
+    if right.all() or not right.any():
         return Estimate.undefined(Reason.ONE_CLASS, n, "auroc")
-    if resampler is None or blocks > 500:
+    low, high = np.sort(forecasts.confidence[~right]), np.sort(forecasts.confidence[right])
+    c = forecasts.confidence
+    below = (np.searchsorted(low, c, "left") + np.searchsorted(low, c, "right")) / (2 * low.size)
+    above = 1 - (np.searchsorted(high, c, "left") + np.searchsorted(high, c, "right")) / (2 * high.size)
+    value = float(below[right].mean())
+    if resampler is None:
         return Estimate.point(value, n, "auroc")
-    unsorted = np.empty_like(membership)
-    unsorted[order] = membership
-    return resampler.interval(value, formula(resampler.sums(unsorted)), method=f"auroc/{resampler.method}")
+    sums = resampler.sums(np.column_stack([below * right, right, above * ~right, ~right]))
+    replicates = ratio_replicates(sums[:, 0], sums[:, 1]) + ratio_replicates(sums[:, 2], sums[:, 3]) - value
+    return resampler.interval(value, replicates, method=f"auroc/linearised_{resampler.method}")

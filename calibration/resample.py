@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,10 @@ MIN_GROUPS = 10
 FEW_GROUPS = 30
 MAX_UNDEFINED_SHARE = 0.05
 
-_KEEP_BYTES = 64_000_000  # weights up to this size are kept instead of drawn again
-_CHUNK_ELEMENTS = 8_000_000  # weights drawn at a time; keeps the peak near 100 MB
+_KEEP_ELEMENTS = 128_000_000  # weights up to this number, a byte each, are kept instead of drawn again
+_MAX_KIND_ELEMENTS = 16_000_000  # counts of kinds that are kept, eight bytes each
+_MAX_GROUPED_KINDS = 256  # above this many kinds, adding them up by group costs more than it saves
+_CHUNK_ELEMENTS = 4_000_000  # weights drawn at a time; keeps the peak low
 
 Floats = NDArray[np.float64]
 
@@ -34,11 +37,19 @@ def group_codes(groups: Sequence[Hashable]) -> NDArray[np.int64]:
     return np.fromiter((seen.setdefault(group, len(seen)) for group in groups), dtype=np.int64, count=len(groups))
 
 
+def joint_types(*columns: Sequence[Hashable] | NDArray[np.generic]) -> NDArray[np.int64]:
+    """Number the kinds of cases that agree in every one of `columns` (each with one entry a case)."""
+    return group_codes(list(zip(*columns, strict=True)))
+
+
 class Resampler:
     """Draws `resamples` times G groups with replacement, from `numpy.random.Generator(PCG64(seed))`.
 
     `groups` names the group of each case (None: every case is its own). Two calls on one Resampler, and two Resamplers
     with equal seed, size and number of groups, use the same draws.
+
+    `types` numbers kinds of cases that no statistic will tell apart (see `joint_types`). Sums are then taken over the
+    kinds: the same numbers from the same draws, much faster for many cases of few kinds.
     """
 
     def __init__(
@@ -48,45 +59,89 @@ class Resampler:
         *,
         resamples: int = DEFAULT_RESAMPLES,
         seed: int = DEFAULT_SEED,
+        types: NDArray[np.int64] | None = None,
     ) -> None:
         if resamples < 1:
             raise InvalidStatisticInput("a bootstrap needs at least one resample")
         if groups is not None and len(groups) != n_cases:
             raise InvalidStatisticInput(f"{len(groups)} groups given for {n_cases} cases")
+        if types is not None and types.shape != (n_cases,):
+            raise InvalidStatisticInput("types must have one number for each case")
         self.n_cases = n_cases
         self.resamples = resamples
         self.seed = seed
         self.codes = np.arange(n_cases, dtype=np.int64) if groups is None else group_codes(groups)
         self.n_groups = int(self.codes.max()) + 1 if n_cases else 0
         self.clustered = self.n_groups < n_cases
+        self._kinds: NDArray[np.int64] | None = None
+        if types is not None and n_cases:
+            used, example, kinds = np.unique(types, return_index=True, return_inverse=True)
+            few = used.size <= _MAX_GROUPED_KINDS if self.clustered else used.size * resamples <= _MAX_KIND_ELEMENTS
+            if few:
+                self._kinds, self._example = kinds.astype(np.int64), example
+
+    def with_types(self, types: NDArray[np.int64]) -> Resampler:
+        """The same draws, with other kinds of cases declared; what was drawn already is shared."""
+        other = Resampler(self.n_cases, self.codes.tolist(), resamples=self.resamples, seed=self.seed, types=types)
+        if "_kept" in self.__dict__:
+            other.__dict__["_kept"] = self._kept
+        return other
+
+    @property
+    def has_kinds(self) -> bool:
+        """Whether the declared kinds are few enough to be used."""
+        return self._kinds is not None
 
     @property
     def method(self) -> str:
         """Name of the interval for an Estimate."""
         return "cluster_bootstrap_percentile" if self.clustered else "bootstrap_percentile"
 
-    def _draw(self) -> Iterator[NDArray[np.float32]]:
+    def _draw(self, kinds: NDArray[np.int64] | None = None) -> Iterator[NDArray[np.uint8 | np.uint16 | np.uint32]]:
+        """Chunks of counts by group, or by kind of case; the draws are the same for both."""
         rng = np.random.Generator(np.random.PCG64(self.seed))
         size = self.n_groups
+        width = size if kinds is None else int(kinds.max()) + 1
         step = max(1, min(self.resamples, _CHUNK_ELEMENTS // max(1, size)))
-        kind = np.uint16 if size <= 1 << 16 else np.uint32
+        narrow = np.uint16 if size <= 1 << 16 else np.uint32
+        smallest = np.uint8 if kinds is None else np.uint32
         for start in range(0, self.resamples, step):
             rows = min(step, self.resamples - start)
-            draws = rng.integers(0, size, size=(rows, size), dtype=kind).astype(np.int64)
-            draws += (np.arange(rows, dtype=np.int64) * size)[:, None]
-            counts = np.bincount(draws.ravel(), minlength=rows * size)
-            yield counts.reshape(rows, size).astype(np.float32)
+            draws = rng.integers(0, size, size=(rows, size), dtype=narrow)
+            counts = np.empty((rows, width), dtype=np.uint32)
+            for row in range(rows):
+                drawn = draws[row] if kinds is None else kinds[draws[row]]
+                counts[row] = np.bincount(drawn, minlength=width)
+            # Counts of a group are about Poisson with mean 1: they nearly always fit a byte.
+            fits = counts.max(initial=0) <= np.iinfo(smallest).max
+            yield counts.astype(smallest) if fits else counts
 
     @functools.cached_property
-    def _kept(self) -> tuple[NDArray[np.float32], ...] | None:
-        if 4 * self.resamples * self.n_groups > _KEEP_BYTES:
+    def _kept(self) -> tuple[NDArray[np.uint8 | np.uint16 | np.uint32], ...] | None:
+        if self.resamples * self.n_groups > _KEEP_ELEMENTS:
             return None
         return tuple(self._draw())
 
+    @functools.cached_property
+    def _by_kind(self) -> Floats:
+        """Counts of each kind of case in each resample."""
+        kinds = self._kinds
+        if kinds is None:
+            raise InvalidStatisticInput("no kinds of cases were declared")
+        if not self.clustered:
+            return np.concatenate([chunk.astype(np.float64) for chunk in self._draw(kinds)])
+        members = np.zeros((self.n_groups, int(kinds.max()) + 1), dtype=np.float32)
+        np.add.at(members, (self.codes, kinds), 1)
+        return np.concatenate([chunk @ members for chunk in self.group_weights()]).astype(np.float64)
+
+    def _weights(self, kind: type[np.floating[Any]]) -> Iterator[NDArray[Any]]:
+        kept = self._kept
+        for chunk in self._draw() if kept is None else kept:
+            yield chunk.astype(kind)
+
     def group_weights(self) -> Iterator[NDArray[np.float32]]:
         """Chunks of shape (resamples in the chunk, groups): how often each group was drawn."""
-        kept = self._kept
-        return self._draw() if kept is None else iter(kept)
+        return self._weights(np.float32)
 
     def case_weights(self) -> Iterator[NDArray[np.float32]]:
         """Chunks of shape (resamples in the chunk, cases): the weight of each case."""
@@ -98,6 +153,11 @@ class Resampler:
         columns = np.asarray(features)
         if columns.ndim != 2 or columns.shape[0] != self.n_cases:
             raise InvalidStatisticInput(f"features must have shape ({self.n_cases}, k), not {columns.shape}")
+        if self._kinds is not None:
+            of_kind = columns[self._example]
+            # A statistic that does tell cases of a kind apart takes the long way, with the same draws.
+            if np.array_equal(of_kind[self._kinds], columns):
+                return self._by_kind @ of_kind.astype(np.float64)
         if self.clustered:
             grouped = np.zeros((self.n_groups, columns.shape[1]), dtype=np.float64)
             np.add.at(grouped, self.codes, columns)
@@ -105,9 +165,7 @@ class Resampler:
         exact = columns.dtype.kind in "biu" or bool(np.all(columns == np.round(columns)))
         kind = np.float32 if exact else np.float64
         columns = np.ascontiguousarray(columns, dtype=kind)
-        return np.concatenate([np.asarray(chunk, dtype=kind) @ columns for chunk in self.group_weights()]).astype(
-            np.float64
-        )
+        return np.concatenate([chunk @ columns for chunk in self._weights(kind)]).astype(np.float64)
 
     def cell_sums(self, cells: NDArray[np.integer], n_cells: int) -> Floats:
         """Counts of `n_cells` cells in each resample, one cell number a case; shape (resamples, n_cells)."""

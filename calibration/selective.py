@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from calibration.resample import Resampler
 
 Floats = NDArray[np.float64]
 
+_FEW_BLOCKS = 500  # distinct confidences up to which a resample is summed by confidence
+
 
 def risk_coverage(forecasts: Forecasts) -> list[dict[str, float | int]]:
     """Points of the curve from the most confident on: threshold, accepted, coverage, risk; equal confidences together.
@@ -22,21 +25,19 @@ def risk_coverage(forecasts: Forecasts) -> list[dict[str, float | int]]:
     Coverage is over all cases: those without a confidence are never accepted.
     """
     total = len(forecasts) + forecasts.missing
-    curve: list[dict[str, float | int]] = []
-    for threshold in np.unique(forecasts.confidence)[::-1]:
-        accepted = forecasts.confidence >= threshold
-        n = int(accepted.sum())
-        errors = int((1 - forecasts.correct[accepted]).sum())
-        curve.append(
-            {
-                "threshold": float(threshold),
-                "accepted": n,
-                "errors": errors,
-                "coverage": n / total,
-                "risk": errors / n,
-            }
-        )
-    return curve
+    values, index = np.unique(-forecasts.confidence, return_inverse=True)
+    accepted = np.cumsum(np.bincount(index, minlength=values.size))
+    errors = np.cumsum(np.bincount(index, weights=1 - forecasts.correct, minlength=values.size))
+    return [
+        {
+            "threshold": float(-value),
+            "accepted": int(n),
+            "errors": int(wrong),
+            "coverage": float(n / total),
+            "risk": float(wrong / n),
+        }
+        for value, n, wrong in zip(values, accepted, errors, strict=True)
+    ]
 
 
 def _blocks(forecasts: Forecasts) -> tuple[NDArray[np.int64], int]:
@@ -45,7 +46,7 @@ def _blocks(forecasts: Forecasts) -> tuple[NDArray[np.int64], int]:
     return index.astype(np.int64), int(values.size)
 
 
-def _aurc(size: Floats, errors: Floats, ties: str) -> Floats:
+def _aurc(size: NDArray[Any], errors: NDArray[Any], ties: str) -> Floats:
     """Mean over cases of the risk at the case's own coverage; arrays (..., blocks), most confident block first."""
     accepted, wrong = np.cumsum(size, axis=-1), np.cumsum(errors, axis=-1)
     if ties == "together":
@@ -89,15 +90,28 @@ def aurc(forecasts: Forecasts, *, ties: str = "together", resampler: Resampler |
     }
     if resampler is None:
         return Estimate.point(value, n, name, details=details)
-    order = np.argsort(block, kind="stable")
-    starts = np.searchsorted(block[order], np.arange(blocks))
-    parts = []
-    for weights in resampler.case_weights():
-        drawn = weights[:, order]
-        sizes = np.add.reduceat(drawn, starts, axis=1, dtype=np.float64)
-        errors = np.add.reduceat(drawn * wrong[order].astype(np.float32), starts, axis=1, dtype=np.float64)
-        parts.append(_aurc(sizes, errors, ties))
-    return resampler.interval(value, np.concatenate(parts), method=f"{name}/{resampler.method}", details=details)
+    if blocks <= _FEW_BLOCKS:
+        membership = np.zeros((n, 2 * blocks), dtype=np.float32)
+        membership[np.arange(n), block] = 1
+        membership[np.arange(n), blocks + block] = wrong
+        sums = resampler.sums(membership)
+        replicates = _aurc(sums[:, :blocks], sums[:, blocks:], ties)
+    else:
+        order = np.argsort(block, kind="stable")
+        starts = np.searchsorted(block[order], np.arange(blocks))
+        wrong_in_order = wrong[order].astype(np.float32)
+
+        def of_chunk(weights: NDArray[np.float32]) -> Floats:
+            drawn = weights[:, order]
+            mistakes = drawn * wrong_in_order
+            if blocks < n:
+                drawn = np.add.reduceat(drawn, starts, axis=1)
+                mistakes = np.add.reduceat(mistakes, starts, axis=1)
+            return _aurc(drawn, mistakes, ties)
+
+        parts = [of_chunk(weights) for weights in resampler.case_weights()]
+        replicates = np.concatenate(parts)
+    return resampler.interval(value, replicates, method=f"{name}/{resampler.method}", details=details)
 
 
 def lowest_threshold(forecasts: Forecasts, target: float) -> Estimate:

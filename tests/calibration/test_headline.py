@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from calibration.agreement import Agreement, PairedLabels
+from calibration.confidence import Forecasts
+from calibration.estimate import Estimate, InvalidStatisticInput
+from calibration.headline import headline
+from calibration.position import position_sensitivity
+from calibration.probability import auroc
+from calibration.resample import Resampler, bootstrap, joint_types
+from calibration.selective import aurc
+
+NAMES = ("A", "B", "tie")
+
+
+def judged(n: int, seed: int = 0) -> tuple[list[str], list[str | None], list[str | None], list[float | None]]:
+    chance = np.random.default_rng(seed)
+    human = chance.choice(NAMES, n, p=[0.45, 0.4, 0.15]).tolist()
+    orders: list[list[str | None]] = [
+        [label if chance.random() < 0.7 else str(chance.choice(NAMES)) for label in human] for _ in range(2)
+    ]
+    orders[0][3] = None
+    confidence: list[float | None] = chance.uniform(0.4, 1, n).round(1).tolist()
+    return human, orders[0], orders[1], confidence
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("digits", [1, 6])
+def test_kinds_of_cases_change_no_interval(grouped: bool, digits: int) -> None:
+    human, ab, ba, _ = judged(90)
+    confidence = np.random.default_rng(1).uniform(0.4, 1, 90).round(digits).tolist()
+    groups = [i // 2 for i in range(90)] if grouped else None
+    labels = PairedLabels.of(ab, human, NAMES, groups=groups)
+    together = headline(labels, confidence=confidence, order_ab=ab, order_ba=ba, resamples=300)
+    alone = Agreement(labels, labels.resampler(resamples=300)).headline()
+    plain = Resampler(90, groups, resamples=300)
+    position = position_sensitivity(ab, ba, resampler=plain)
+    for name, estimate in {**together.agreement, **together.position}.items():
+        other = alone.get(name) or position[name]
+        assert estimate.value == other.value
+        assert (estimate.low, estimate.high) == (pytest.approx(other.low), pytest.approx(other.high)), name
+
+
+def test_a_headline_is_json_with_every_number_reasoned() -> None:
+    human, ab, ba, confidence = judged(60)
+    confidence[5] = None
+    labels = PairedLabels.of(ab, human, NAMES, ordered=False)
+    found = headline(labels, confidence=confidence, order_ab=ab, order_ba=ba, resamples=200)
+    record = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert record["n"] == 60
+    assert record["tier"] == "exploratory"
+    assert record["agreement"]["raw_agreement"]["details"]["failed"] == 1
+    assert record["confidence"]["ece"]["n"] == 58
+    assert {"ab_only", "random_order", "swap_tie"} <= record["policies"].keys()
+    single = headline(labels, order_ab=ab, resamples=200)
+    assert single.policies is None
+    assert single.confidence is None
+    assert {estimate.undefined_reason for estimate in single.position.values()} == {"single_order"}
+
+
+def test_a_headline_of_nothing_is_null_and_not_an_error() -> None:
+    found = headline(PairedLabels.of([], [], NAMES), confidence=[], order_ab=[], order_ba=[])
+    for figures in (found.agreement, found.position, found.confidence):
+        for estimate in figures.values():
+            assert isinstance(estimate, Estimate)
+            assert estimate.value is None
+            assert estimate.undefined_reason is not None
+
+
+def test_columns_of_other_lengths_are_refused() -> None:
+    with pytest.raises(InvalidStatisticInput, match="confidence"):
+        headline(PairedLabels.of(["A"], ["A"], NAMES), confidence=[0.5, 0.6])
+
+
+def test_kinds_that_a_statistic_tells_apart_take_the_long_way() -> None:
+    values = np.arange(40.0)
+    declared = Resampler(40, resamples=100, types=joint_types(values % 2))
+    plain = Resampler(40, resamples=100)
+    assert declared.sums(values[:, None]) == pytest.approx(plain.sums(values[:, None]))
+    parity = (values % 2)[:, None]
+    assert declared.sums(parity) == pytest.approx(plain.sums(parity))
+
+
+def test_resampled_curves_agree_with_the_plain_bootstrap() -> None:
+    chance = np.random.default_rng(2)
+    stated = chance.uniform(0.3, 1, 600)
+    stated[:50] = 0.8
+    correct = (chance.random(600) < stated).astype(int)
+    forecasts = Forecasts.of(stated, correct)
+    resampler = Resampler(600, resamples=60)
+
+    def of_cases(statistic: str, cases: np.ndarray) -> float:
+        drawn = Forecasts.of(stated[cases], correct[cases])
+        return aurc(drawn).value if statistic == "aurc" else auroc(drawn).value
+
+    for name, estimate, close in (
+        ("aurc", aurc(forecasts, resampler=resampler), 1e-6),
+        ("auroc", auroc(forecasts, resampler=resampler), 0.005),
+    ):
+        replicates = bootstrap(lambda cases, name=name: of_cases(name, cases), resampler)
+        assert estimate.low == pytest.approx(np.quantile(replicates, 0.025), abs=close)
+        assert estimate.high == pytest.approx(np.quantile(replicates, 0.975), abs=close)
