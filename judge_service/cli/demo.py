@@ -101,6 +101,7 @@ async def _tour(settings: "Settings", output: Path, bundled: bool) -> None:
     from rich.text import Text
 
     from judge_service.app import Service
+    from judge_service.domain.outcome import Enforcement
     from judge_service.reports.render import to_html, to_json
     from judge_service.reports.selection import build_report
 
@@ -117,6 +118,7 @@ async def _tour(settings: "Settings", output: Path, bundled: bool) -> None:
                 columns.append(column)
                 made += calls
             datasets.append(_dataset(samples, columns))
+            console.print(f"{samples.rubric.id} by {columns[0].judge.name}: {samples.rubric.question}", style="bold")
             console.print(_table(samples, columns[0]))
             console.print()
     report = build_report(datasets, "Which judge for the sample cases?")
@@ -128,7 +130,10 @@ async def _tour(settings: "Settings", output: Path, bundled: bool) -> None:
         for reason in part["decision"]["reasons"][1:]:
             console.print(Padding(Text(reason), (0, 0, 0, 2)))
         console.print()
-    if bundled:
+    made_by_model = [
+        one for dataset in datasets for one in dataset.columns[0].judgments if one is not None and one.calls
+    ]
+    if bundled and all(one.enforcement is Enforcement.GRAMMAR for one in made_by_model):
         console.print(
             "This small model (135 million parameters) is near chance as a judge: it proves the pipeline, and its "
             "verdicts say nothing about the answers. What holds for any model: every reply above was decoded under a "
@@ -205,13 +210,7 @@ def _table(samples: Samples, column: "JudgeColumn") -> "Table":
 
     from judge_service.cli.progress import MARKS
 
-    table = Table(
-        title=f"{samples.rubric.id}: {samples.rubric.question}  Judge: {column.judge.name}",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        padding=(0, 1, 0, 0),
-    )
+    table = Table(box=None, padding=(0, 1, 0, 0))
     table.add_column("Case")
     table.add_column("Outcome", overflow="fold")
     table.add_column("Score", justify="right")

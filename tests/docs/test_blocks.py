@@ -79,3 +79,7 @@ def test_make_targets_of_the_readme_exist() -> None:
     targets = re.findall(r"^make (\w+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert targets == ["demo", "test"]
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+
+
+def test_run_times_of_the_readme_are_filled_in() -> None:
+    assert "RUNTIME_" not in (ROOT / "README.md").read_text()
