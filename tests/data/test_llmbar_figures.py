@@ -73,6 +73,13 @@ def test_single_order_verdicts_have_no_position_figures() -> None:
         for row in mine:
             assert row.flags == ("single_order",)
             assert row.value("accuracy") == row.value("accuracy_AB")
-            for name in ("accuracy_BA", "both_correct", "positional_agreement", "flip_rate", "kappa_between_orders"):
+            for name in (
+                "accuracy_BA",
+                "both_correct",
+                "positional_agreement",
+                "flip_rate",
+                "flips",
+                "kappa_between_orders",
+            ):
                 assert row.value(name) is None
                 assert row.estimates[name].undefined_reason == "single_order"

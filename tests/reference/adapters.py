@@ -17,7 +17,7 @@ from calibration.annotator_test import alternative_annotator_test
 from calibration.bias import length_preference, length_regression, self_preference
 from calibration.confidence import Forecasts
 from calibration.estimate import Estimate
-from calibration.intervals import bonett_price, clopper_pearson, mean_t, proportion, wilson
+from calibration.intervals import bonett_price, mean_t, proportion
 from calibration.paired import clustered_error, paired_delta_by_slice
 from calibration.position import order_policies, position_sensitivity
 from calibration.raters import ac1, alpha, fleiss_kappa, votes
@@ -257,35 +257,52 @@ def _smooth(given: Input) -> Results:
     return {"smece": probability.smooth_ece(_forecasts(given))}
 
 
+def _fitted(
+    given: Input, fit: Callable[[Forecasts], recalibrate.ConfidenceMap]
+) -> recalibrate.ConfidenceMap | Estimate:
+    """The map, or an estimate that says why there is none."""
+    try:
+        return fit(_forecasts(given))
+    except recalibrate.CannotFit as refused:
+        return Estimate.undefined(refused.reason, len(given["confidence"]), "recalibration")
+
+
+def _calibrated(fitted: recalibrate.ConfidenceMap | Estimate, given: Input) -> list[float] | Estimate:
+    return fitted if isinstance(fitted, Estimate) else fitted.apply(given["confidence"]).tolist()
+
+
 @adapter("temperature_scaling")
 def _temperature(given: Input) -> Results:
-    fitted = recalibrate.fit_temperature(_forecasts(given))
+    fitted = _fitted(given, recalibrate.fit_temperature)
     return {
-        "temperature": fitted.parameters["temperature"],
-        "temperature_calibrated": fitted.apply(given["confidence"]).tolist(),
+        "temperature": fitted if isinstance(fitted, Estimate) else fitted.parameters["temperature"],
+        "temperature_calibrated": _calibrated(fitted, given),
     }
 
 
 @adapter("platt_logistic")
 def _platt(given: Input) -> Results:
-    fitted = recalibrate.fit_logistic(_forecasts(given))
-    return {"logistic": dict(fitted.parameters), "logistic_calibrated": fitted.apply(given["confidence"]).tolist()}
+    fitted = _fitted(given, recalibrate.fit_logistic)
+    return {
+        "logistic": fitted if isinstance(fitted, Estimate) else dict(fitted.parameters),
+        "logistic_calibrated": _calibrated(fitted, given),
+    }
 
 
 @adapter("beta_calibration")
 def _beta(given: Input) -> Results:
-    return dict(recalibrate.fit_beta(_forecasts(given)).parameters)
+    fitted = _fitted(given, recalibrate.fit_beta)
+    return dict.fromkeys("abc", fitted) if isinstance(fitted, Estimate) else dict(fitted.parameters)
 
 
 @adapter("isotonic_regression")
 def _isotonic(given: Input) -> Results:
-    return {"calibrated": recalibrate.fit_isotonic(_forecasts(given)).apply(given["confidence"]).tolist()}
+    return {"calibrated": _calibrated(_fitted(given, recalibrate.fit_isotonic), given)}
 
 
 @adapter("histogram_binning")
 def _histogram(given: Input) -> Results:
-    fitted = recalibrate.fit_histogram(_forecasts(given), given["bins"])
-    return {"calibrated": fitted.apply(given["confidence"]).tolist()}
+    return {"calibrated": _calibrated(_fitted(given, lambda f: recalibrate.fit_histogram(f, given["bins"])), given)}
 
 
 @adapter("cross_fitted_recalibration")
@@ -339,6 +356,8 @@ def _ppi(given: Input, weight: float | None) -> Estimate:
 
 
 def _with_raw(estimate: Estimate, lam: bool = False) -> Results:
+    if not estimate.defined:
+        return dict.fromkeys(("estimate", "se", "ci", "lam"), estimate)
     found = {
         "estimate": estimate.details["raw_value"],
         "se": estimate.details["se"],
@@ -356,7 +375,7 @@ def _classical(given: Input) -> Results:
 @adapter("ppi_mean")
 def _ppi_one(given: Input) -> Results:
     estimate = _ppi(given, 1.0)
-    return {"ppi": _with_raw(estimate), "judge_only": estimate.details["judge_mean"]}
+    return {"ppi": _with_raw(estimate), "judge_only": estimate.details.get("judge_mean", estimate)}
 
 
 @adapter("ppi_plus_plus_mean")
@@ -372,7 +391,7 @@ def _rogan_gladen(given: Input) -> Results:
         given["judge_fail_given_human_fail"],
         given["human_fail"],
     )
-    estimate = corrected.rogan_gladen(given["judge_pass"], given["judged"], errors)
+    estimate = corrected.rogan_gladen(given["judge_pass"], given["judged"], errors, enforce_size=False)
     details = estimate.details
     return {
         "corrected": estimate,
@@ -386,13 +405,13 @@ def _rogan_gladen(given: Input) -> Results:
 @adapter("wilson_ci")
 def _wilson(given: Input) -> Results:
     estimate = proportion(given["successes"], given["n"], level=given["confidence"])
-    ends = wilson(given["successes"], given["n"], given["confidence"]) if given["n"] else Interval(estimate)
-    return {"estimate": estimate, "wilson": ends}
+    return {"estimate": estimate, "wilson": Interval(estimate)}
 
 
 @adapter("clopper_pearson_ci")
 def _clopper_pearson(given: Input) -> Results:
-    return {"clopper_pearson": clopper_pearson(given["successes"], given["n"], given["confidence"])}
+    exact = proportion(given["successes"], given["n"], level=given["confidence"], method="clopper_pearson")
+    return {"clopper_pearson": Interval(exact)}
 
 
 def _discordant(given: Input) -> tuple[int, int]:
