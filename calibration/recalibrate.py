@@ -1,7 +1,6 @@
 """Maps from a raw to a calibrated confidence: fitting, applying, and the cross-fitted proof that a map helps.
 
-A map is a frozen value that can be stored and applied without any library. netcal is optional and only adds a second
-way to fit. Owns when a map may not be fitted.
+A map is a frozen value that can be stored and applied without any library. Owns when a map may not be fitted.
 """
 
 from __future__ import annotations
@@ -105,7 +104,8 @@ _APPLY: dict[str, Callable[[Mapping[str, Any], Floats], Floats]] = {
 }
 
 
-def _both_classes(forecasts: Forecasts) -> None:
+def require_both_classes(forecasts: Forecasts) -> None:
+    """Raise `CannotFit` unless there are right and wrong cases with a confidence."""
     if len(forecasts) == 0:
         raise CannotFit(Reason.NO_CONFIDENCE if forecasts.missing else Reason.EMPTY)
     if np.all(forecasts.correct == forecasts.correct[0]):
@@ -145,7 +145,7 @@ def fit_temperature(forecasts: Forecasts) -> ConfidenceMap:
 
     A best slope of 0 or below (confidence says nothing, or the opposite) cannot be a temperature: `separation`.
     """
-    _both_classes(forecasts)
+    require_both_classes(forecasts)
     _, slopes = _regress(_logit(forecasts.confidence)[:, None], forecasts.correct, intercept=False)
     if slopes[0] <= 1e-6:
         raise CannotFit(Reason.SEPARATION)
@@ -154,7 +154,7 @@ def fit_temperature(forecasts: Forecasts) -> ConfidenceMap:
 
 def fit_logistic(forecasts: Forecasts) -> ConfidenceMap:
     """Logistic regression on the logit (Platt 1999, no target smoothing): the default method."""
-    _both_classes(forecasts)
+    require_both_classes(forecasts)
     logits = _logit(forecasts.confidence)
     if np.all(logits == logits[0]):
         raise CannotFit(Reason.ZERO_VARIANCE)
@@ -167,7 +167,7 @@ def fit_beta(forecasts: Forecasts) -> ConfidenceMap:
 
     A negative coefficient drops its column and the rest is fitted again.
     """
-    _both_classes(forecasts)
+    require_both_classes(forecasts)
     p = np.clip(forecasts.confidence, EPS, 1 - EPS)
     columns = np.column_stack([np.log(p), -np.log1p(-p)])
     if np.all(columns == columns[0]):
@@ -190,7 +190,7 @@ def fit_beta(forecasts: Forecasts) -> ConfidenceMap:
 
 def fit_histogram(forecasts: Forecasts, bins: int = MAX_HISTOGRAM_BINS) -> ConfidenceMap:
     """Accuracy of each equal-width, left-closed bin (Zadrozny & Elkan 2001); an empty bin keeps the raw value."""
-    _both_classes(forecasts)
+    require_both_classes(forecasts)
     assigned = bin_confidences(forecasts.confidence, bins, "left_closed")
     size = np.bincount(assigned.index, minlength=bins)
     right = np.bincount(assigned.index, weights=forecasts.correct, minlength=bins)
@@ -200,7 +200,7 @@ def fit_histogram(forecasts: Forecasts, bins: int = MAX_HISTOGRAM_BINS) -> Confi
 
 def fit_isotonic(forecasts: Forecasts) -> ConfidenceMap:
     """Pool adjacent violators (Zadrozny & Elkan 2002), equal confidences pooled first."""
-    _both_classes(forecasts)
+    require_both_classes(forecasts)
     from sklearn.isotonic import IsotonicRegression
 
     knots, index = np.unique(forecasts.confidence, return_inverse=True)
@@ -300,7 +300,7 @@ def cross_fit(
     brier_before = brier(forecasts, resampler=resampler)
     n = len(forecasts)
     try:
-        _both_classes(forecasts)
+        require_both_classes(forecasts)
         if enforce_size and n < MIN_CASES[method]:
             raise CannotFit(Reason.TOO_FEW_LABELS)
         fold = assign_folds(forecasts, n_folds, seed=seed) if folds is None else np.asarray(folds, dtype=np.int64)
@@ -345,26 +345,3 @@ def _mean_drop(drop: Floats, method: str, resampler: Resampler | None) -> Estima
     return resampler.interval(
         float(drop.mean()), ratio_replicates(sums[:, 0], sums[:, 1]), method=f"{name}/{resampler.method}"
     )
-
-
-def netcal_transform(forecasts: Forecasts, method: str) -> Floats:
-    """The same fit by netcal (`temperature`, `logistic`, `beta`, `histogram`), as a second opinion; needs that package.
-
-    netcal wants numpy floats, fits one class without complaint and works in single precision: agree to 2e-3. Raises
-    ImportError without it.
-    """
-    _both_classes(forecasts)
-    from netcal.binning import HistogramBinning
-    from netcal.scaling import BetaCalibration, LogisticCalibration, TemperatureScaling
-
-    kinds: dict[str, Callable[[], Any]] = {
-        "temperature": TemperatureScaling,
-        "logistic": LogisticCalibration,
-        "beta": BetaCalibration,
-        "histogram": lambda: HistogramBinning(MAX_HISTOGRAM_BINS),
-    }
-    if method not in kinds:
-        raise InvalidStatisticInput(f"netcal has no method {method!r}: {', '.join(kinds)}")
-    model = kinds[method]()
-    model.fit(forecasts.confidence, forecasts.correct.astype(np.int64))
-    return np.asarray(model.transform(forecasts.confidence), dtype=np.float64)

@@ -311,22 +311,22 @@ def _floors(
 
 
 def _rates(agreement: Agreement) -> list[str]:
-    """Floors of sensitivity and specificity; with more than two classes, of each class that humans use."""
+    """Two classes: floors of sensitivity and specificity. More: kappa must be above 0 (rare classes have no floor)."""
+    if len(agreement.labels.classes) != 2:
+        kappa = agreement.kappa()
+        return [] if kappa.low is not None and kappa.low > 0 else [f"kappa {_shown(kappa)}: lower bound not above 0"]
     failed = []
-    rates = agreement.per_class()
-    names = list(rates) if len(rates) > 2 else list(rates)[-1:]
-    for label in names:
-        tpr, tnr = rates[label]["tpr"], rates[label]["tnr"]
-        if tpr.value is None or tnr.value is None:
-            continue
-        for kind, rate in (("TPR", tpr), ("TNR", tnr)):
-            if rate.low is not None and rate.low < RATE_LOWER:
-                failed.append(f"{kind} of {label} {_shown(rate)}: lower bound under {RATE_LOWER}")
-        # Two independent shares: the bound of the sum moves each by its own distance (as in Newcombe's interval).
-        hit, kept = (wilson(int(rate.numerator or 0), int(rate.denominator or 1)) for rate in (tpr, tnr))
-        distance = np.hypot(tpr.value - hit[0], tnr.value - kept[0])
-        if tpr.value + tnr.value - 1 - distance <= 0:
-            failed.append(f"TPR + TNR - 1 of {label}: lower bound not above 0")
+    tpr, tnr = (list(agreement.per_class().values())[-1][name] for name in ("tpr", "tnr"))
+    if tpr.value is None or tnr.value is None:
+        return []
+    for kind, rate in (("TPR", tpr), ("TNR", tnr)):
+        if rate.low is not None and rate.low < RATE_LOWER:
+            failed.append(f"{kind} {_shown(rate)}: lower bound under {RATE_LOWER}")
+    # Two independent shares: the bound of the sum moves each by its own distance (as in Newcombe's interval).
+    hit, kept = (wilson(int(rate.numerator or 0), int(rate.denominator or 1)) for rate in (tpr, tnr))
+    distance = float(np.hypot(tpr.value - hit[0], tnr.value - kept[0]))
+    if tpr.value + tnr.value - 1 - distance <= 0:
+        failed.append("TPR + TNR - 1: lower bound not above 0")
     return failed
 
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
 
-from calibration import probability, recalibrate
+from calibration import probability, recalibrate, second_opinion
 from calibration.confidence import Forecasts
 from calibration.estimate import InvalidStatisticInput, Reason
 from calibration.recalibrate import CannotFit, ConfidenceMap, assign_folds, cross_fit
@@ -180,6 +181,15 @@ def test_curves_and_scores_have_bootstrap_intervals() -> None:
         assert estimate.details["unit"] == "group"
 
 
-def test_netcal_is_optional() -> None:
+def test_netcal_is_optional_and_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("netcal", "netcal.metrics", "netcal.scaling", "netcal.binning"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError):
-        recalibrate.netcal_transform(overconfident(50), "temperature")
+        second_opinion.netcal_transform(overconfident(50), "temperature")
+    with pytest.raises(ImportError):
+        second_opinion.netcal_ece(overconfident(50))
+    assert second_opinion.netcal_ece(Forecasts.of([], [])).undefined_reason == "empty"
+    with pytest.raises(CannotFit):
+        second_opinion.netcal_transform(Forecasts.of([0.5, 0.6], [1, 1]), "logistic")
+    with pytest.raises(InvalidStatisticInput):
+        second_opinion.netcal_transform(overconfident(50), "isotonic")

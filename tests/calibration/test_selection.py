@@ -107,3 +107,14 @@ def test_a_name_twice_and_nobody_at_all_are_refused() -> None:
         select([judge("j", human, 0.1), judge("j", human, 0.2)], human, CLASSES)
     with pytest.raises(InvalidStatisticInput):
         select([], human, CLASSES)
+
+
+def test_a_rare_third_class_has_no_floor_of_its_own() -> None:
+    chance = random.Random(4)
+    human = [chance.choice(["A", "B", "A", "B", "A", "B", "tie"]) for _ in range(300)]
+    never_ties = [label if label != "tie" else "A" for label in human]
+    assert select([Candidate("j", never_ties)], human, ("A", "B", "tie")).verdict == "select j"
+    guesses = [chance.choice(["A", "B"]) for _ in human]
+    rejected = select([Candidate("g", guesses)], human, ("A", "B", "tie"))
+    assert rejected.verdict == "none meets the floor"
+    assert "kappa" in rejected.floors[0].failed[-1]
