@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from calibration import contingency
 from calibration.estimate import Estimate, InvalidStatisticInput, Reason, finite
-from calibration.intervals import wilson
 from calibration.resample import DEFAULT_RESAMPLES, DEFAULT_SEED, Resampler, ratio_replicates, share
 
 FAILED = -1
@@ -424,10 +423,3 @@ class Agreement:
         if table.sum(axis=0).max() >= SKEWED_PREVALENCE * table.sum():
             flags = (*flags, "skewed_prevalence")
         return flags
-
-
-def wilson_of(estimate: Estimate) -> tuple[float, float] | None:
-    """The plain Wilson interval of a rate from its own counts, for comparison; None for an undefined rate."""
-    if estimate.numerator is None or not estimate.denominator:
-        return None
-    return wilson(int(estimate.numerator), int(estimate.denominator), estimate.level)

@@ -20,11 +20,6 @@ def _divide(numerator: Floats, denominator: Floats) -> Floats:
     return result
 
 
-def observed_agreement(tables: Floats) -> Floats:
-    """Share on the diagonal; NaN for an empty table."""
-    return _divide(np.trace(tables, axis1=-2, axis2=-1), tables.sum(axis=(-2, -1)))
-
-
 def disagreement_weights(categories: int, weights: str | None) -> Floats:
     """Cost w[i, j]: None 0/1, `linear` |i-j|, `quadratic` (i-j)^2."""
     steps = np.arange(categories, dtype=np.float64)
@@ -62,11 +57,6 @@ def gwet(tables: Floats, weights: str | None = None) -> Floats:
     return _divide(observed - chance, 1 - chance)
 
 
-def alpha_nominal(tables: Floats) -> Floats:
-    """Krippendorff's nominal alpha of two raters without gaps, from their table; NaN for one value or no unit."""
-    return alpha_from_coincidences(tables + np.swapaxes(tables, -2, -1))
-
-
 def alpha_from_coincidences(coincidences: Floats, distances: Floats | None = None) -> Floats:
     """Krippendorff's alpha 1 - D_o/D_e of coincidence matrices (2011); `distances` (..., K, K), None nominal."""
     margins = coincidences.sum(axis=-1)
@@ -85,15 +75,3 @@ def gorodkin(tables: Floats) -> Floats:
     covariance = correct * total - (rows * columns).sum(axis=-1)
     spread = (total**2 - (rows**2).sum(axis=-1)) * (total**2 - (columns**2).sum(axis=-1))
     return _divide(covariance, np.sqrt(np.maximum(spread, 0)))
-
-
-def recalls(tables: Floats) -> Floats:
-    """Share of each human class that the judge also gives, shape (..., K); NaN for a class no human gave."""
-    return _divide(np.diagonal(tables, axis1=-2, axis2=-1), tables.sum(axis=-2))
-
-
-def balanced_accuracy(tables: Floats) -> Floats:
-    """Mean recall over the classes that humans gave; NaN for an empty table."""
-    per_class = recalls(tables)
-    present = np.isfinite(per_class)
-    return _divide(np.where(present, per_class, 0).sum(axis=-1), present.sum(axis=-1).astype(np.float64))

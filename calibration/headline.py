@@ -12,6 +12,7 @@ from typing import Any
 
 from calibration import probability, selective
 from calibration.agreement import Agreement, PairedLabels
+from calibration.binning import default_bins
 from calibration.confidence import Forecasts
 from calibration.estimate import Estimate, InvalidStatisticInput, plain
 from calibration.position import PolicyResult, order_policies, position_sensitivity
@@ -118,7 +119,7 @@ def _confidence(
         resampler = Resampler(len(forecasts), forecasts.groups, resamples=whole.resamples, seed=whole.seed, types=types)
     else:
         resampler = whole if whole.has_kinds else whole.with_types(types)
-    number = probability.default_bins(len(forecasts)) if bins is None else bins
+    number = default_bins(len(forecasts)) if bins is None else bins
     figures = {
         "ece": probability.ece(forecasts, number),
         "ece_equal_mass": probability.ece(forecasts, number, "equal_mass"),

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from calibration.estimate import Estimate, InvalidStatisticInput, Reason
 
@@ -46,20 +46,6 @@ def wilson(successes: int, n: int, level: float = 0.95, *, z: float | None = Non
     low = 0.0 if successes == 0 else max(0.0, centre - half)
     high = 1.0 if successes == n else min(1.0, centre + half)
     return low, high
-
-
-def wilson_bounds(
-    successes: ArrayLike, n: ArrayLike, level: float = 0.95
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`wilson` for arrays of counts, all n >= 1."""
-    k = np.asarray(successes, dtype=np.float64)
-    size = np.asarray(n, dtype=np.float64)
-    z = z_of(level)
-    share = k / size
-    denominator = 1 + z * z / size
-    centre = (share + z * z / (2 * size)) / denominator
-    half = z / denominator * np.sqrt(share * (1 - share) / size + z * z / (4 * size * size))
-    return np.where(k == 0, 0.0, centre - half), np.where(k == size, 1.0, centre + half)
 
 
 def clopper_pearson(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibration.binning import bin_confidences
 from calibration.confidence import Forecasts
 from calibration.estimate import Estimate, InvalidStatisticInput, Reason
-from calibration.probability import bin_confidences, brier, case_log_losses, log_loss
+from calibration.probability import brier, case_log_losses, log_loss
 from calibration.resample import DEFAULT_SEED, Resampler, group_codes, ratio_replicates
 
 Floats = NDArray[np.float64]
