@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 from judge_service.backends.base import Backend
 from judge_service.domain.canonical import content_hash
 from judge_service.domain.judge import Judge
-from judge_service.errors import ConfigurationError, MissingDependency
+from judge_service.errors import ConfigurationError, JudgeServiceError, MissingDependency
 from judge_service.settings import Settings
 
 BACKENDS: Mapping[str, str] = {
@@ -79,6 +79,13 @@ class BackendPool:
         if backend is None:
             backend = self._open[key] = _module(judge.backend).open_backend(judge, self._settings)
         return backend
+
+    def revision(self, judge: Judge) -> str | None:
+        """What pins a judge's model beyond its name; None where its backend knows nothing or cannot be opened."""
+        try:
+            return self.get(judge).capabilities.revision
+        except JudgeServiceError:
+            return None
 
     def put(self, judge: Judge, backend: Backend) -> None:
         """Use an already open backend for this judge: for callers that build their own."""

@@ -6,11 +6,8 @@ nothing in its answer says so: such a reply is a failure here, never a verdict. 
 """
 
 import asyncio
-import json
 import secrets
 import threading
-import urllib.error
-import urllib.request
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -267,18 +264,22 @@ class Engine:
 
     def _http(self, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
         """One call to the engine's own loopback server, for what the in-process interface does not offer."""
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {self._secret}", "Content-Type": "application/json"}
-        request = urllib.request.Request(self._address + path, data=data, headers=headers)  # noqa: S310 - loopback
-        # Proxies of the environment must not see loopback traffic.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        import httpx
+
         try:
-            with opener.open(request, timeout=30) as response:
-                value = json.load(response)
-        except urllib.error.HTTPError as error:
-            error.close()
-            raise _EngineError(f"the engine answered {path} with status {error.code}") from error
-        except (OSError, ValueError) as error:
+            # Proxies of the environment must not see loopback traffic.
+            response = httpx.request(
+                "GET" if body is None else "POST",
+                self._address + path,
+                json=body,
+                headers={"Authorization": f"Bearer {self._secret}"},
+                timeout=30,
+                trust_env=False,
+            )
+            value = response.raise_for_status().json()
+        except httpx.HTTPStatusError as error:
+            raise _EngineError(f"the engine answered {path} with status {error.response.status_code}") from error
+        except (httpx.HTTPError, ValueError) as error:
             raise _EngineError(f"the engine did not answer {path}") from error
         if not isinstance(value, dict):
             raise _EngineError(f"the engine's answer to {path} is not an object")

@@ -109,12 +109,21 @@ class Judging:
         return content_hash([judge.content_hash, members])
 
     def identity(self, case: Case, rubric: Rubric[Any], judge: Judge) -> str:
-        """Names the work: rubric, judge, case id and case content as the rubric reads it. Raises InvalidInput."""
+        """Names the work: rubric, judge and its model's revision, case id and case content as the rubric reads it.
+
+        Raises InvalidInput.
+        """
         dumped = parse_case(rubric, case).model_dump(mode="json")
         return self._identity(case, rubric, judge, content_hash(dumped))
 
     def _identity(self, case: Case, rubric: Rubric[Any], judge: Judge, case_hash: str) -> str:
-        return content_hash([rubric.content_hash, self.judge_hash(judge), case.id, case_hash])
+        return content_hash([rubric.content_hash, self.judge_hash(judge), self._revisions(judge), case.id, case_hash])
+
+    def _revisions(self, judge: Judge) -> list[str | None]:
+        """What pins the models behind a judge beyond their names; None where a backend has nothing to say."""
+        if judge.panel:
+            return [self.backends.revision(self.roster.get(name)) for name in judge.panel]
+        return [self.backends.revision(judge)]
 
     def check(self, rubric: Rubric[Any], judge: Judge) -> None:
         """Refuse a rubric and judge that cannot work together, before any call.
