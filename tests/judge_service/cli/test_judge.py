@@ -66,21 +66,27 @@ def test_more_cases_ask_only_for_the_new_ones(cli: CommandLine) -> None:
 
 
 def test_a_judge_error_is_kept_until_it_is_retried(cli: CommandLine) -> None:
-    script(cli, *said("p0", "A", "B"))
     cases = cli.pairs(2)
     out = cli.folder / "out.jsonl"
-    first = cli("judge", "pairwise", cases, "--judge", "script", "-o", out)
-    assert first.exit_code == 0
-    assert [(row["outcome"], row["reason"]) for row in cli.rows()] == [
-        ("scored", None),
-        ("judge_error", "provider_error"),
-    ]
-    assert "provider error 1" in first.stdout
-    script(cli, *said("p1", "B", "A"))
-    cli("judge", "pairwise", cases, "--judge", "script", "-o", out)
-    assert cli.rows()[1]["outcome"] == "judge_error"
-    cli("judge", "pairwise", cases, "--judge", "script", "-o", out, "--retry-errors")
-    assert [row["label"] for row in cli.rows()] == ["A", "B"]
+    ask = ("judge", "pairwise", cases, "--judge", "server", "-o", out)
+    answers = [Reply(content='{"rationale": "", "verdict": "A"}'), error(400, "no such luck")]
+    with FakeProvider(answers, default=Reply(content='{"rationale": "", "verdict": "B"}')) as server:
+        cli.judges(
+            '[judges.server]\nbackend = "openai"\nmodel = "m"\norder_policy = "single_ab"\n'
+            f'limits = {{ attempts = 1 }}\noptions = {{ base_url = "{server.url}" }}\n'
+        )
+        first = cli(*ask, "--concurrency", 1)
+        assert first.exit_code == 0, first.output
+        assert [(row["outcome"], row["reason"]) for row in cli.rows()] == [
+            ("scored", None),
+            ("judge_error", "provider_error"),
+        ]
+        assert "provider error 1" in first.stdout
+        cli(*ask)
+        assert cli.rows()[1]["outcome"] == "judge_error"
+        cli(*ask, "--retry-errors")
+        assert [row["label"] for row in cli.rows()] == ["A", "B"]
+        assert len(server.completions) == 3
 
 
 def test_fresh_asks_again_and_replaces(cli: CommandLine) -> None:
