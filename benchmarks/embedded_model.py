@@ -5,7 +5,7 @@ real model under grammar enforcement, and prints one row per rubric and judge: o
 their schema, agreement with people, and for pairs the preference for the first slot. `--twice` judges everything again
 in a new engine state and compares the judgments byte for byte.
 
-    python -m benchmarks.embedded_model [--twice] [--only RUBRIC]
+    python -m benchmarks.embedded_model [--twice] [--only RUBRIC] [--first COUNT]
 """
 
 import argparse
@@ -26,6 +26,7 @@ from judge_service.domain.outcome import Enforcement, JudgeErrorReason, Outcome
 from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Roster
 from judge_service.settings import Settings
+from rubrics.citations import find_markers, split_statements
 from rubrics.registry import get_rubric
 
 UNREADABLE = {
@@ -85,7 +86,69 @@ def faithfulness() -> list[Labelled]:
     return shortest(found, 50)
 
 
-SETS = {"pairwise@1": pairwise, "faithfulness@1": faithfulness}
+SUPPORT = {"supported": "full", "partially_supported": "partial", "not_supported": "none"}
+
+
+def cited(text: str, sources: int) -> str:
+    """The text with its own markers taken out and one for each of its sources put before its full stop."""
+    for marker in reversed(find_markers(text)):
+        text = text[: marker.start] + text[marker.end :]
+    body = " ".join(text.split())
+    end = body[-1:] if body[-1:] in ".!?" else ""
+    markers = "".join(f"[{number}]" for number in range(1, sources + 1))
+    return f"{body.removesuffix(end).rstrip()} {markers}{end}"
+
+
+def citation_support() -> list[Labelled]:
+    """The 50 shortest rated claims of ExpertQA that cite passages only and are one statement each.
+
+    A claim's passages are its sources, in order; its markers are rewritten to their numbers.
+    """
+    found = []
+    for row in rows("expertqa/cases.jsonl"):
+        for position, claim in enumerate(row["claims"]):
+            passages = [citation["passage"] for citation in claim["citations"]]
+            if claim["human_label"] not in SUPPORT or not passages or not all(passages):
+                continue
+            contexts = list(dict.fromkeys(passages))
+            answer = cited(claim["text"], len(contexts))
+            if len(split_statements(answer)) == 1:
+                given = {"question": row["question"], "contexts": contexts, "answer": answer}
+                case = Case(id=f"{row['id']}-{position}", group=row["id"], input=given)
+                found.append(Labelled(case, SUPPORT[claim["human_label"]]))
+    return shortest(found, 50)
+
+
+def refusal() -> list[Labelled]:
+    """50 recorded answers of NoMIRACL, the shortest cases, half of them answerable; unreadable answers are left out.
+
+    One answer a question, each model in turn. Whether an answer was due is for the judge to say.
+    """
+    cases = {row["id"]: row for row in rows("nomiracl/cases.jsonl")}
+    answers: dict[str, list[dict[str, Any]]] = {}
+    for row in rows("nomiracl/answers.jsonl"):
+        if row["refused"] is not None and row["answer"].strip():
+            answers.setdefault(row["case_id"], []).append(row)
+    chosen = []
+    for answerable in (True, False):
+        found = []
+        ids = sorted(identity for identity in answers if cases[identity]["answerable"] is answerable)
+        for turn, identity in enumerate(ids):
+            answer = answers[identity][turn % len(answers[identity])]
+            asked = cases[identity]
+            given = {"question": asked["question"], "contexts": asked["contexts"], "answer": answer["answer"]}
+            case = Case(id=identity, input=given, metadata={"answerable": answerable})
+            found.append(Labelled(case, "refusal" if answer["refused"] else "compliance"))
+        chosen.extend(shortest(found, 25))
+    return chosen
+
+
+SETS = {
+    "pairwise@1": pairwise,
+    "faithfulness@1": faithfulness,
+    "citation_support@1": citation_support,
+    "refusal@1": refusal,
+}
 JUDGES = {"pairwise@1": ("embedded", "embedded-direct")}
 
 
@@ -152,6 +215,13 @@ def describe(rubric: str, judge: str, cases: Sequence[Labelled], judgments: Sequ
         ]
         right = sum((p > 0.5) == (label == "A") for p, label in averaged)
         lines.append(f"  agreement of both orders' probabilities averaged: {share(right, len(averaged))}")
+    if get_rubric(rubric).name == "refusal":
+        due = [
+            judgment.record["should_refuse"] is not one.case.metadata["answerable"]
+            for judgment, one in zip(judgments, cases, strict=True)
+            if judgment.record
+        ]
+        lines.append(f"  agreement on whether an answer was due: {share(sum(due), len(cases))}")
     tokens = sum((call.usage.prompt_tokens or 0) + (call.usage.completion_tokens or 0) for call in calls)
     lines.append(f"  {len(calls)} calls, {tokens} tokens")
     return "\n".join(lines)
@@ -162,11 +232,12 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--twice", action="store_true", help="judge again and compare byte for byte")
     options.add_argument("--only", choices=sorted(SETS), help="one rubric only")
+    options.add_argument("--first", type=int, metavar="COUNT", help="the first cases of each set only")
     given = options.parse_args()
     for rubric, make in SETS.items():
         if given.only not in (None, rubric):
             continue
-        cases = make()
+        cases = make()[: given.first]
         for judge in JUDGES.get(rubric, ("embedded",)):
             started = time.monotonic()
             judgments = asyncio.run(judge_all(rubric, judge, cases))
