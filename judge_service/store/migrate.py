@@ -83,7 +83,11 @@ def _set_journal(engine: Engine) -> None:
     if engine.dialect.name != "sqlite":
         return
     for attempt in range(100):
-        connection = engine.raw_connection()
+        try:
+            connection = engine.raw_connection()
+        except sqlite3.OperationalError as error:
+            # Unlike `connect`, this lets the driver's own error through.
+            raise OperationalError("connect", None, error) from error
         try:
             connection.cursor().execute("PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as error:

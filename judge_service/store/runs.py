@@ -77,6 +77,12 @@ class Runs:
         with self._database.read() as connection:
             return [_run(row) for row in connection.execute(query).mappings()]
 
+    def of_source(self, source: str) -> "Sequence[Run]":
+        """The runs with exactly this source, oldest first."""
+        query = select(RUNS).where(RUNS.c.source == source).order_by(RUNS.c.created_at, RUNS.c.id)
+        with self._database.read() as connection:
+            return [_run(row) for row in connection.execute(query).mappings()]
+
     def plan(self, run_id: str, cases: Sequence[PlannedCase]) -> int:
         """Store the next planned cases; how many were new. Planning the same again is a no-op.
 

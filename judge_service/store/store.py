@@ -13,8 +13,10 @@ from judge_service.store.idempotency import Idempotency
 from judge_service.store.judges import Judges
 from judge_service.store.judgments import Judgments
 from judge_service.store.keys import Keys
+from judge_service.store.labels import Labels
 from judge_service.store.migrate import head, upgrade
 from judge_service.store.runs import Runs
+from judge_service.store.sets import Sets
 
 
 def utc_now() -> datetime:
@@ -34,6 +36,8 @@ class Store:
         self.judges = Judges(database, clock)
         self.cache = Cache(database, clock)
         self.facts = Facts(database)
+        self.sets = Sets(database, clock)
+        self.labels = Labels(database, clock)
 
     @classmethod
     def open(cls, url: str, *, clock: Callable[[], datetime] = utc_now) -> "Store":

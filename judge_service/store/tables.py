@@ -1,4 +1,4 @@
-"""The tables. Owns names, columns, constraints and indexes; the first revision of the migrations repeats them.
+"""The tables. Owns names, columns, constraints and indexes; the migrations' revisions repeat them.
 
 Table classes do not validate: rows are built from domain records and read back into them.
 """
@@ -6,7 +6,18 @@ Table classes do not validate: rows are built from domain records and read back 
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Double, ForeignKey, Index, MetaData, Table, UniqueConstraint, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    MetaData,
+    Table,
+    UniqueConstraint,
+    text,
+)
 from sqlmodel import Field, SQLModel
 
 from judge_service.store.types import ExactText, JsonText, UtcDateTime
@@ -157,6 +168,8 @@ class JudgmentRow(Base, table=True):
     score: float | None = Field(default=None, sa_type=Double)
     label: str | None = Field(default=None, sa_type=ExactText)
     confidence: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
+    votes: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
+    flags: list[str] = Field(sa_type=JsonText)
     record: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
     enforcement: str
     prompt_tokens: int | None = Field(default=None, sa_type=BigInteger)
@@ -200,3 +213,83 @@ class CallRow(Base, table=True):
     read_as: str | None = None
     cached: bool
     error: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
+
+
+class SetRow(Base, table=True):
+    """A version of a calibration set."""
+
+    __tablename__ = "sets"
+    __table_args__ = (UniqueConstraint("name", "version"),)
+
+    id: str = Field(primary_key=True)
+    name: str
+    version: int
+    rubric: str | None = None
+    status: str
+    content_hash: str | None = None
+    n_cases: int = Field(default=0, sa_type=BigInteger)
+    n_labels: int = Field(default=0, sa_type=BigInteger)
+    created_at: datetime = Field(sa_type=UtcDateTime)
+    frozen_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    parent: str | None = Field(default=None, foreign_key="sets.id")
+    note: str = Field(sa_type=ExactText)
+    release_demoted_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+class SetCaseRow(Base, table=True):
+    """A case of a set. `imported_hash` is that of the case as its file had it, before groups were proposed."""
+
+    __tablename__ = "set_cases"
+    __table_args__ = (UniqueConstraint("set_id", "case_id"),)
+
+    set_id: str = Field(sa_column=Column(ForeignKey("sets.id", ondelete="CASCADE"), primary_key=True))
+    position: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    case_id: str = Field(sa_type=ExactText)
+    imported_hash: str
+    split: str
+    source_line: int | None = Field(default=None, sa_type=BigInteger)
+    group: str | None = Field(default=None, sa_type=ExactText)
+    input: dict[str, Any] = Field(sa_type=JsonText)
+    slices: dict[str, Any] = Field(sa_column=Column("metadata", JsonText, nullable=False))
+
+
+class LabelRow(Base, table=True):
+    """A label. An annotator answers a case once per rubric and condition."""
+
+    __tablename__ = "labels"
+    __table_args__ = (
+        UniqueConstraint(
+            "set_id", "case_id", "rubric", "annotator", "condition", "kind", "adjudicated", name="uq_labels_slot"
+        ),
+        ForeignKeyConstraint(["set_id", "case_id"], ["set_cases.set_id", "set_cases.case_id"], ondelete="CASCADE"),
+    )
+
+    id: str = Field(primary_key=True)
+    set_id: str
+    case_id: str = Field(sa_type=ExactText)
+    rubric: str = Field(sa_type=ExactText)
+    annotator: str = Field(sa_type=ExactText)
+    condition: str
+    kind: str
+    adjudicated: bool
+    label: str | None = Field(default=None, sa_type=ExactText)
+    detail: dict[str, Any] = Field(sa_type=JsonText)
+    order_shown: str | None = None
+    seconds: float | None = Field(default=None, sa_type=Double)
+    note: str | None = Field(default=None, sa_type=ExactText)
+    created_at: datetime = Field(sa_type=UtcDateTime)
+
+
+class SetUseRow(Base, table=True):
+    """A use of a split of a set."""
+
+    __tablename__ = "set_uses"
+
+    id: str = Field(primary_key=True)
+    set_id: str = Field(foreign_key="sets.id", index=True, ondelete="CASCADE")
+    split: str
+    purpose: str
+    judge_hash: str | None = None
+    judge: str | None = Field(default=None, sa_type=ExactText)
+    at: datetime = Field(sa_type=UtcDateTime)
+    note: str = Field(sa_type=ExactText)

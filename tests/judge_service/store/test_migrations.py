@@ -7,17 +7,21 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from judge_service.domain.calibration_set import Label, SetUse, SetVersion
 from judge_service.domain.call import Call, Usage
+from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.principal import ApiKey
 from judge_service.domain.run import Run
 from judge_service.errors import ConfigurationError, NewerDatabase, StoreError
-from judge_service.store import Store
-from judge_service.store.engine import new_engine, parse_url, writing
+from judge_service.store import Store, migrate
+from judge_service.store.engine import Database, new_engine, parse_url, writing
 from judge_service.store.migrate import VERSION_TABLE, head, upgrade
-from judge_service.store.tables import Base, CallRow, JudgmentRow, KeyRow, RunRow, table
+from judge_service.store.tables import Base, CallRow, JudgmentRow, KeyRow, LabelRow, RunRow, SetRow, SetUseRow, table
 
-from .examples import judgment
+from .examples import NOON, judgment
+
+JUDGE = Judge(name="small", backend="baseline")
 
 
 def _differences(url: str) -> list[object]:
@@ -45,8 +49,43 @@ def test_a_second_start_changes_nothing(database_url: str) -> None:
     with Store.open(database_url) as store:
         assert store.judgments.current("work-1") == judgment()
         assert store.facts.all() == facts
-        assert store.schema_version == head() == "0001"
+        assert store.schema_version == head() == "0002"
     assert set(facts) == {"installation", "created_at", "created_by"}
+
+
+def test_a_database_of_the_first_release_keeps_every_row(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def to_first(connection: object) -> None:
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", str(migrate.FOLDER))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "_run", to_first)
+        upgrade(parse_url(database_url))
+    engine = new_engine(parse_url(database_url))
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT version_num FROM schema_version")).scalar_one() == "0001"
+    old = Store(Database(parse_url(database_url)), lambda: NOON)
+    run = Run(id="run-1", rubric="pairwise@1", rubric_hash="a" * 64, judge=JUDGE, created_at=NOON)
+    old.runs.create(run)
+    recorded = [old.judgments.record(judgment(f"work-{number}"), "run-1") for number in range(3)]
+    old.judges.put(JUDGE)
+    old.facts.set("installation", "here")
+    old.close()
+    with Store.open(database_url) as store:
+        assert [store.judgments.current(f"work-{number}") for number in range(3)] == recorded
+        assert store.runs.get("run-1") == run
+        assert store.judges.all() == [JUDGE]
+        assert store.facts.all()["installation"] == "here"
+        assert store.sets.all() == []
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT version_num FROM schema_version")).scalar_one() == head()
+    engine.dispose()
+    assert _differences(database_url) == []
 
 
 def test_a_newer_database_is_refused_untouched(database_url: str) -> None:
@@ -157,3 +196,6 @@ def test_every_field_of_a_record_has_its_column() -> None:
     assert set(table(CallRow).c.keys()) == calls
     assert set(table(KeyRow).c.keys()) == set(ApiKey.model_fields)
     assert set(table(RunRow).c.keys()) == set(Run.model_fields)
+    assert set(table(SetRow).c.keys()) == set(SetVersion.model_fields)
+    assert set(table(LabelRow).c.keys()) == set(Label.model_fields)
+    assert set(table(SetUseRow).c.keys()) == set(SetUse.model_fields)

@@ -106,6 +106,8 @@ def upgrade() -> None:
         sa.Column("score", sa.Double(), nullable=True),
         sa.Column("label", ExactText(), nullable=True),
         sa.Column("confidence", JsonText(), nullable=True),
+        sa.Column("votes", JsonText(), nullable=True),
+        sa.Column("flags", JsonText(), nullable=False),
         sa.Column("record", JsonText(), nullable=True),
         sa.Column("enforcement", AutoString(), nullable=False),
         sa.Column("prompt_tokens", sa.BigInteger(), nullable=True),

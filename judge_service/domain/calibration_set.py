@@ -1,0 +1,218 @@
+"""A calibration set: cases with the labels people gave them, each case in one split; its versions, its uses.
+
+Owns the words and what counts as the content of a set. Knows no database, no file format and no statistics.
+"""
+
+import re
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from judge_service.domain.canonical import content_hash
+from judge_service.domain.case import Case, CaseId
+from rubrics.records import Order
+
+SET_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+SetName = Annotated[str, Field(pattern=rf"^{SET_NAME}$")]
+Annotator = Annotated[str, Field(min_length=1, max_length=256)]
+LabelText = Annotated[str, Field(min_length=1, max_length=256)]
+
+_REFERENCE = re.compile(rf"({SET_NAME})(?:@([1-9][0-9]{{0,8}}))?")
+
+
+class Split(StrEnum):
+    """What a case may be used for.
+
+    `development`: prompts, policies, thresholds. `calibration`: maps and the judge report. `release`: scored once per
+    judge configuration. `monitoring`: anchors that are judged again and again.
+    """
+
+    DEVELOPMENT = "development"
+    CALIBRATION = "calibration"
+    RELEASE = "release"
+    MONITORING = "monitoring"
+
+
+class LabelCondition(StrEnum):
+    """Whether a model's verdict was visible: `assisted` labels never enter a headline number."""
+
+    BLIND = "blind"
+    ASSISTED = "assisted"
+
+
+class UsePurpose(StrEnum):
+    """What a split was used for.
+
+    `scored`: a judge was measured on it. `tuned`: a prompt, threshold, map or choice was made with it. `viewed`: a
+    person saw its cases. `exported`: it was written to a file, which by itself shows it to nobody.
+    """
+
+    SCORED = "scored"
+    TUNED = "tuned"
+    VIEWED = "viewed"
+    EXPORTED = "exported"
+
+
+class SetVersion(BaseModel):
+    """One version of a calibration set: `open` while cases and labels may be added, `frozen` once it has its hash.
+
+    `parent` is the version it was made from. `rubric` is the rubric that its labels answer, when there is one only.
+    `release_demoted_at`: since then the release split guided a choice or was looked at, and counts as development.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    name: SetName
+    version: int = Field(ge=1)
+    rubric: str | None = None
+    status: Literal["open", "frozen"] = "open"
+    content_hash: str | None = None
+    n_cases: int = Field(default=0, ge=0)
+    n_labels: int = Field(default=0, ge=0)
+    created_at: datetime
+    frozen_at: datetime | None = None
+    parent: str | None = None
+    note: str = ""
+    release_demoted_at: datetime | None = None
+
+
+class SetCase(BaseModel):
+    """A case in a set. `case.group` is the unit of independence; without one the case stands for itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    case: Case
+    split: Split = Split.DEVELOPMENT
+    source_line: int | None = Field(default=None, ge=1)
+
+    @property
+    def group(self) -> str:
+        """The unit of independence: the case's group, else a name that no group of another case can have."""
+        return self.case.group if self.case.group is not None else f"case\x1f{self.case.id}"
+
+    @cached_property
+    def imported_hash(self) -> str:
+        """Hash of what a file says about the case: everything but the split, which is decided here."""
+        return content_hash([self.case.input, self.case.group, self.case.metadata])
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of everything about the case that a frozen set's hash covers."""
+        case = self.case
+        return content_hash(["case", case.id, case.input, case.group, case.metadata, self.split.value])
+
+
+class Label(BaseModel):
+    """One annotator's answer to one case under one rubric version.
+
+    `label` None: skipped or cannot be said, which is missing data. `detail` is the rubric's own label, dumped.
+    `kind` `model` marks labels that no person made. `adjudicated`: the final word after others disagreed; the other
+    labels stay beside it. `seconds` is the time it took.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str = Field(min_length=1, max_length=64)
+    set_id: str
+    case_id: CaseId
+    rubric: str
+    annotator: Annotator
+    label: LabelText | None = None
+    detail: dict[str, Any] = Field(default_factory=dict)
+    condition: LabelCondition = LabelCondition.BLIND
+    kind: Literal["human", "model"] = "human"
+    order_shown: Order | None = None
+    seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    note: str | None = None
+    adjudicated: bool = False
+    created_at: datetime
+
+    @property
+    def slot(self) -> tuple[str, str, str, str, str, bool]:
+        """What makes it one label of its set: an annotator answers a case once per rubric and condition."""
+        return (self.case_id, self.rubric, self.annotator, self.condition.value, self.kind, self.adjudicated)
+
+    def answer(self) -> dict[str, Any]:
+        """What it says: all that may differ between two imports of one label."""
+        return {
+            "label": self.label,
+            "detail": self.detail,
+            "order_shown": self.order_shown,
+            "seconds": self.seconds,
+            "note": self.note,
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of everything about the label that a frozen set's hash covers: not its id, set and time of storing."""
+        return content_hash(["label", *self.slot, self.answer()])
+
+
+class SetUse(BaseModel):
+    """One use of a split of a frozen set. `judge_hash` and `judge` are null where no judge had a part."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    set_id: str
+    split: Split
+    purpose: UsePurpose
+    judge_hash: str | None = None
+    judge: str | None = None
+    at: datetime
+    note: str = ""
+
+
+class Difference(BaseModel):
+    """One field in which what is given differs from what is stored under the same id."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    case_id: str
+    field: str
+    stored: Any
+    given: Any
+    annotator: str | None = None
+
+
+class ImportResult(BaseModel):
+    """What an import did. `unjoined` lists ids that belong to no case of the set; they are stored nowhere."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    added: int = 0
+    unchanged: int = 0
+    unjoined: tuple[str, ...] = ()
+
+    def __add__(self, other: "ImportResult") -> "ImportResult":
+        """Both together; an id that joins nothing is listed once."""
+        return ImportResult(
+            added=self.added + other.added,
+            unchanged=self.unchanged + other.unchanged,
+            unjoined=tuple(dict.fromkeys(self.unjoined + other.unjoined)),
+        )
+
+
+def set_id(name: str, version: int) -> str:
+    """`name@version`."""
+    return f"{name}@{version}"
+
+
+def parse_reference(reference: str) -> tuple[str, int | None]:
+    """Name and version of `name` or `name@version`. Raises ValueError for anything else."""
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        raise ValueError(
+            f"{reference!r} names no set: write `name` or `name@version`; a name has letters, digits, dots, "
+            "underscores and hyphens."
+        )
+    return match[1], None if match[2] is None else int(match[2])
+
+
+def label_id(set_id: str, slot: tuple[str, str, str, str, str, bool]) -> str:
+    """The id of a label that came without one: the same for the same place in the same set."""
+    return f"lbl-{content_hash([set_id, *slot])[:24]}"

@@ -1,0 +1,122 @@
+"""Labels as stored: every annotator's own answer, never overwritten, beside the adjudicated one.
+
+A label of a case that the set does not hold is listed and not stored. Knows no rubric and no statistics.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+
+from judge_service.domain.calibration_set import Difference, ImportResult, Label
+from judge_service.errors import FieldProblem, InvalidInput
+from judge_service.store.engine import Database
+from judge_service.store.sets import CHUNK, LABELS, PAGE, SET_CASES, SETS, chunks, open_version, refuse
+
+
+class Labels:
+    """The label table. All methods are synchronous."""
+
+    def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._clock = clock
+
+    def add(self, set_id: str, labels: Iterable[Label], *, check: bool = False) -> ImportResult:
+        """Store new labels; an annotator's same answer again changes nothing. Ids of unknown cases are listed.
+
+        Commits a thousand at a time. Raises Conflict, listing what differs, when an annotator's stored answer is
+        another one: that thousand is not stored. Raises Conflict for a frozen version. With `check` nothing is written.
+        """
+        result = ImportResult()
+        for chunk in chunks(labels, CHUNK):
+
+            def work(connection: Connection, chunk: Sequence[Label] = chunk) -> ImportResult:
+                return _add(connection, set_id, chunk, write=not check)
+
+            if check:
+                with self._database.read() as connection:
+                    result += work(connection)
+            else:
+                result += self._database.write(work)
+        return result
+
+    def of(self, set_id: str, rubric: str | None = None) -> Iterator[Label]:
+        """The labels, those of a case together, cases in the set's order; with `rubric` those under it only."""
+        places = select(SET_CASES.c.position, SET_CASES.c.case_id).where(SET_CASES.c.set_id == set_id)
+        after = -1
+        while True:
+            page = places.where(SET_CASES.c.position > after).order_by(SET_CASES.c.position).limit(PAGE)
+            with self._database.read() as connection:
+                cases = connection.execute(page).all()
+                place = {row.case_id: row.position for row in cases}
+                query = select(LABELS).where(LABELS.c.set_id == set_id, LABELS.c.case_id.in_(place))
+                if rubric is not None:
+                    query = query.where(LABELS.c.rubric == rubric)
+                rows = connection.execute(query).mappings().all() if place else []
+            # Sorted here: the two databases order texts differently.
+            found = sorted(map(read_label, rows), key=lambda label: (place[label.case_id], label.slot))
+            yield from found
+            if len(cases) < PAGE:
+                return
+            after = cases[-1].position
+
+    def of_case(self, set_id: str, case_id: str) -> list[Label]:
+        """Every label of one case."""
+        query = select(LABELS).where(LABELS.c.set_id == set_id, LABELS.c.case_id == case_id)
+        with self._database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return sorted(map(read_label, rows), key=lambda label: label.slot)
+
+
+def read_label(row: RowMapping) -> Label:
+    """A label from its row."""
+    return Label.model_validate(dict(row))
+
+
+def _add(connection: Connection, set_id: str, labels: Sequence[Label], *, write: bool) -> ImportResult:
+    version = open_version(connection, set_id)
+    stored: dict[tuple[Any, ...], Label] = {}
+    cases: set[str] = set()
+    wanted = dict.fromkeys(label.case_id for label in labels)
+    for chunk in chunks(wanted, PAGE):
+        known = select(SET_CASES.c.case_id).where(SET_CASES.c.set_id == version.id, SET_CASES.c.case_id.in_(chunk))
+        cases.update(connection.execute(known).scalars())
+        query = select(LABELS).where(LABELS.c.set_id == version.id, LABELS.c.case_id.in_(chunk))
+        for row in connection.execute(query).mappings():
+            there = read_label(row)
+            stored[there.slot] = there
+    fresh: dict[tuple[Any, ...], Label] = {}
+    unjoined: list[str] = []
+    differences: list[Difference] = []
+    unchanged = 0
+    for label in labels:
+        if label.set_id != version.id:
+            raise InvalidInput(fields=[FieldProblem(label.case_id, f"the label belongs to {label.set_id}")])
+        if label.case_id not in cases:
+            unjoined.append(label.case_id)
+            continue
+        earlier = stored.get(label.slot) or fresh.get(label.slot)
+        if earlier is None:
+            fresh[label.slot] = label
+        elif earlier.digest == label.digest:
+            unchanged += 1
+        else:
+            differences.extend(_differences(earlier, label))
+    if differences:
+        raise refuse(version.id, differences, "labels")
+    if fresh and write:
+        rows = [label.model_dump() | {"condition": label.condition.value} for label in fresh.values()]
+        connection.execute(insert(LABELS), rows)
+        more = SETS.c.n_labels + len(rows)
+        connection.execute(update(SETS).where(SETS.c.id == version.id).values(n_labels=more))
+    return ImportResult(added=len(fresh), unchanged=unchanged, unjoined=tuple(dict.fromkeys(unjoined)))
+
+
+def _differences(stored: Label, given: Label) -> list[Difference]:
+    old, new = stored.answer(), given.answer()
+    return [
+        Difference(case_id=given.case_id, field=name, stored=old[name], given=new[name], annotator=given.annotator)
+        for name in old
+        if old[name] != new[name]
+    ]

@@ -1,0 +1,422 @@
+"""Calibration sets as stored: versions, cases in their order, splits, the freeze, and what splits were used for.
+
+A frozen version takes no more cases, groups or splits. Knows no file format; cases and labels come and go as streams.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, RowMapping, bindparam, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from judge_service.domain.calibration_set import (
+    Difference,
+    ImportResult,
+    SetCase,
+    SetUse,
+    SetVersion,
+    Split,
+    UsePurpose,
+    parse_reference,
+    set_id,
+)
+from judge_service.domain.case import Case
+from judge_service.errors import Conflict, FieldProblem, InvalidInput, NotFound
+from judge_service.store.engine import Database
+from judge_service.store.tables import LabelRow, SetCaseRow, SetRow, SetUseRow, table
+
+SETS = table(SetRow)
+SET_CASES = table(SetCaseRow)
+LABELS = table(LabelRow)
+USES = table(SetUseRow)
+T = TypeVar("T")
+
+CHUNK = 1000
+"""Cases or labels of one commit."""
+PAGE = 500
+"""Rows asked for at once: below every database's limit of parameters."""
+MOST_DIFFERENCES = 20
+"""How many differences a refusal lists."""
+
+
+class Sets:
+    """The set tables. All methods are synchronous."""
+
+    def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._clock = clock
+
+    def create(self, name: str, rubric: str | None = None, parent: str | None = None, note: str = "") -> SetVersion:
+        """A new, empty version, open for cases: version 1, or the one after the newest when `parent` is given.
+
+        Raises Conflict when the name is taken and no parent is given, NotFound for an unknown parent, InvalidInput for
+        a name that is none.
+        """
+        _name(name)
+
+        def work(connection: Connection) -> SetVersion:
+            newest = connection.execute(select(func.max(SETS.c.version)).where(SETS.c.name == name)).scalar_one()
+            if newest is not None and parent is None:
+                there = set_id(name, newest)
+                raise Conflict(f"The set {there} exists already. Make a new version from it, or choose another name.")
+            made_from = None if parent is None else _must(connection, parent).id
+            version = SetVersion(
+                id=set_id(name, (newest or 0) + 1),
+                name=name,
+                version=(newest or 0) + 1,
+                rubric=rubric,
+                created_at=self._clock(),
+                parent=made_from,
+                note=note,
+            )
+            try:
+                with connection.begin_nested():
+                    connection.execute(insert(SETS), version.model_dump())
+            except IntegrityError:
+                raise Conflict(f"The set {version.id} was made by somebody else just now.") from None
+            return version
+
+        return self._database.write(work)
+
+    def get(self, reference: str) -> SetVersion:
+        """A version by `name@version`, or the newest one of `name`. Raises NotFound; InvalidInput for no reference."""
+        with self._database.read() as connection:
+            return _must(connection, reference)
+
+    def all(self) -> list[SetVersion]:
+        """Every version, by name, oldest first."""
+        with self._database.read() as connection:
+            rows = connection.execute(select(SETS).order_by(SETS.c.name, SETS.c.version)).mappings().all()
+        return sorted(map(_version, rows), key=lambda version: (version.name, version.version))
+
+    def add_cases(self, set_id: str, cases: Iterable[SetCase], *, check: bool = False) -> ImportResult:
+        """Append new cases; those with the same id and content are left as they are, their split too.
+
+        Commits a thousand at a time. Raises Conflict, listing what differs in `extra["differences"]`, for the first
+        thousand with an id whose content is another one: that thousand is not stored. With `check` nothing is written.
+        """
+        result = ImportResult()
+        for chunk in chunks(cases, CHUNK):
+
+            def work(connection: Connection, chunk: Sequence[SetCase] = chunk) -> ImportResult:
+                return _add(connection, set_id, chunk, write=not check)
+
+            result += self._look(work) if check else self._database.write(work)
+        return result
+
+    def cases(self, set_id: str, split: Split | None = None, *, as_frozen: bool = False) -> Iterator[SetCase]:
+        """The cases in the order in which they were added.
+
+        A demoted release split is read as development, unless `as_frozen` asks for the splits that the hash covers.
+        """
+        demoted = not as_frozen and self.get(set_id).release_demoted_at is not None
+        query = select(SET_CASES).where(SET_CASES.c.set_id == set_id)
+        if split is not None:
+            wanted = [split.value]
+            if demoted and split is Split.DEVELOPMENT:
+                wanted.append(Split.RELEASE.value)
+            elif demoted and split is Split.RELEASE:
+                wanted = []
+            query = query.where(SET_CASES.c.split.in_(wanted))
+        after = -1
+        while True:
+            page = query.where(SET_CASES.c.position > after).order_by(SET_CASES.c.position).limit(PAGE)
+            with self._database.read() as connection:
+                rows = connection.execute(page).mappings().all()
+            for row in rows:
+                yield _case(row, demoted=demoted)
+            if len(rows) < PAGE:
+                return
+            after = rows[-1]["position"]
+
+    def case(self, set_id: str, case_id: str) -> SetCase | None:
+        """One case by its id."""
+        demoted = self.get(set_id).release_demoted_at is not None
+        query = select(SET_CASES).where(SET_CASES.c.set_id == set_id, SET_CASES.c.case_id == case_id)
+        with self._database.read() as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        return None if row is None else _case(row, demoted=demoted)
+
+    def known(self, set_id: str, case_ids: Iterable[str]) -> set[str]:
+        """Those of the ids that are cases of the set."""
+        found: set[str] = set()
+        with self._database.read() as connection:
+            for chunk in chunks(case_ids, PAGE):
+                query = select(SET_CASES.c.case_id).where(SET_CASES.c.set_id == set_id, SET_CASES.c.case_id.in_(chunk))
+                found.update(connection.execute(query).scalars())
+        return found
+
+    def split_counts(self, set_id: str) -> dict[Split, int]:
+        """Cases in each split; a demoted release split counts as development."""
+        demoted = self.get(set_id).release_demoted_at is not None
+        query = select(SET_CASES.c.split, func.count()).where(SET_CASES.c.set_id == set_id).group_by(SET_CASES.c.split)
+        counts = dict.fromkeys(Split, 0)
+        with self._database.read() as connection:
+            for split, n in connection.execute(query):
+                counts[_effective(split, demoted=demoted)] += n
+        return counts
+
+    def assign(
+        self, set_id: str, *, groups: Mapping[str, str | None] | None = None, splits: Mapping[str, Split] | None = None
+    ) -> int:
+        """Set groups and splits by case id; how many cases were named. Raises Conflict for a frozen version."""
+        changed = 0
+        for field, values in (
+            (SET_CASES.c.group, None if groups is None else list(groups.items())),
+            (SET_CASES.c.split, None if splits is None else [(case, split.value) for case, split in splits.items()]),
+        ):
+            if values is None:
+                continue
+            where = (SET_CASES.c.set_id == set_id) & (SET_CASES.c.case_id == bindparam("which"))
+            statement = update(SET_CASES).where(where).values({field: bindparam("value")})
+            for chunk in chunks(values, CHUNK):
+                rows = [{"which": case, "value": value} for case, value in chunk]
+
+                def work(connection: Connection, statement: Any = statement, rows: Any = rows) -> None:
+                    open_version(connection, set_id)
+                    connection.execute(statement, rows)
+
+                self._database.write(work)
+                changed += len(rows)
+        return changed
+
+    def digest(self, set_id: str) -> str:
+        """SHA-256 over the content of cases and labels, in whatever order they were added: the hash of a freeze."""
+        with self._database.read() as connection:
+            return _content(connection, set_id)
+
+    def freeze(self, set_id: str, content_hash: str) -> SetVersion:
+        """No change from now on. Freezing again with the same hash changes nothing.
+
+        Raises Conflict when the stored content has another hash than `content_hash`: it changed since it was looked at.
+        """
+
+        def work(connection: Connection) -> SetVersion:
+            version = _must(connection, set_id, lock=True)
+            if version.status == "open" and _content(connection, version.id) != content_hash:
+                raise Conflict(
+                    f"The set {version.id} changed while it was being frozen. Look at it and freeze it again."
+                )
+            if version.status == "frozen":
+                if version.content_hash == content_hash:
+                    return version
+                raise Conflict(f"The set {version.id} is frozen with another content. Make a new version from it.")
+            values = {"status": "frozen", "content_hash": content_hash, "frozen_at": self._clock()}
+            connection.execute(update(SETS).where(SETS.c.id == version.id).values(**values))
+            return _must(connection, version.id)
+
+        return self._database.write(work)
+
+    def record_use(
+        self,
+        set_id: str,
+        split: Split,
+        judge_hash: str | None,
+        purpose: UsePurpose,
+        at: datetime | None = None,
+        *,
+        judge: str | None = None,
+        note: str = "",
+    ) -> SetUse:
+        """Note what a split was used for.
+
+        A frozen release split that is tuned on or viewed is demoted: from then on it counts as development.
+        """
+
+        def work(connection: Connection) -> SetUse:
+            version = _must(connection, set_id, lock=True)
+            use = SetUse(
+                id=uuid.uuid4().hex,
+                set_id=version.id,
+                split=split,
+                purpose=purpose,
+                judge_hash=judge_hash,
+                judge=judge,
+                at=at or self._clock(),
+                note=note,
+            )
+            connection.execute(insert(USES), use.model_dump() | {"split": split.value, "purpose": purpose.value})
+            spoils = split is Split.RELEASE and purpose in (UsePurpose.TUNED, UsePurpose.VIEWED)
+            if spoils and version.status == "frozen" and version.release_demoted_at is None:
+                connection.execute(update(SETS).where(SETS.c.id == version.id).values(release_demoted_at=use.at))
+            return use
+
+        return self._database.write(work)
+
+    def uses(self, set_id: str) -> list[SetUse]:
+        """Every use of the version's splits, oldest first."""
+        query = select(USES).where(USES.c.set_id == set_id).order_by(USES.c.at, USES.c.id)
+        with self._database.read() as connection:
+            return [SetUse.model_validate(dict(row)) for row in connection.execute(query).mappings()]
+
+    def _look(self, work: Callable[[Connection], T]) -> T:
+        with self._database.read() as connection:
+            return work(connection)
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items, at most `size` at a time."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def open_version(connection: Connection, set_id: str) -> SetVersion:
+    """The version, locked for this transaction. Raises NotFound, and Conflict when it is frozen."""
+    version = _must(connection, set_id, lock=True)
+    if version.status == "frozen":
+        raise Conflict(f"The set {version.id} is frozen: make a new version from it and change that one.")
+    return version
+
+
+def refuse(set_id: str, differences: Sequence[Difference], what: str) -> Conflict:
+    """The refusal of content that differs from what is stored; it lists the first differences."""
+    ids = list(dict.fromkeys(difference.case_id for difference in differences))
+    named = ", ".join(repr(case_id) for case_id in ids[:5]) + (" ..." if len(ids) > 5 else "")
+    shown = [difference.model_dump(mode="json") for difference in differences[:MOST_DIFFERENCES]]
+    return Conflict(
+        f"{set_id} holds {what} under the same id with another content: {named}. What is stored was kept; "
+        "make a new version to change it.",
+        fields=[
+            FieldProblem(f"{difference.case_id}: {difference.field}", _says(difference))
+            for difference in differences[:MOST_DIFFERENCES]
+        ],
+        extra={"differences": shown, "n_different": len(ids)},
+    )
+
+
+def _says(difference: Difference) -> str:
+    return f"stored {_short(difference.stored)}, given {_short(difference.given)}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _add(connection: Connection, set_id: str, cases: Sequence[SetCase], *, write: bool) -> ImportResult:
+    version = open_version(connection, set_id)
+    stored: dict[str, str] = {}
+    for chunk in chunks((entry.case.id for entry in cases), PAGE):
+        query = select(SET_CASES.c.case_id, SET_CASES.c.imported_hash)
+        query = query.where(SET_CASES.c.set_id == version.id, SET_CASES.c.case_id.in_(chunk))
+        stored.update((row.case_id, row.imported_hash) for row in connection.execute(query))
+    fresh: dict[str, SetCase] = {}
+    differing: list[SetCase] = []
+    unchanged = 0
+    for entry in cases:
+        earlier = fresh.get(entry.case.id)
+        known = stored.get(entry.case.id) if earlier is None else earlier.imported_hash
+        if known is None:
+            fresh[entry.case.id] = entry
+        elif known == entry.imported_hash:
+            unchanged += 1
+        elif earlier is not None:
+            raise InvalidInput(fields=[FieldProblem(entry.case.id, "is given twice with different content")])
+        else:
+            differing.append(entry)
+    if differing:
+        differences, same = _differences(connection, version.id, differing)
+        if differences:
+            raise refuse(version.id, differences, "cases")
+        unchanged += same
+    if fresh and write:
+        last = connection.execute(
+            select(func.max(SET_CASES.c.position)).where(SET_CASES.c.set_id == version.id)
+        ).scalar_one()
+        start = 0 if last is None else last + 1
+        rows = [_row(version.id, start + place, entry) for place, entry in enumerate(fresh.values())]
+        connection.execute(insert(SET_CASES), rows)
+        more = SETS.c.n_cases + len(rows)
+        connection.execute(update(SETS).where(SETS.c.id == version.id).values(n_cases=more))
+    return ImportResult(added=len(fresh), unchanged=unchanged)
+
+
+def _differences(connection: Connection, set_id: str, cases: Sequence[SetCase]) -> tuple[list[Difference], int]:
+    """What differs, and how many do not: a group that was proposed here is not a change of the file's case."""
+    stored: dict[str, Case] = {}
+    for chunk in chunks((entry.case.id for entry in cases), PAGE):
+        query = select(SET_CASES).where(SET_CASES.c.set_id == set_id, SET_CASES.c.case_id.in_(chunk))
+        for row in connection.execute(query).mappings():
+            stored[row["case_id"]] = _case(row).case
+    differences: list[Difference] = []
+    same = 0
+    for entry in cases:
+        there, given = stored[entry.case.id], entry.case
+        found = [
+            Difference(case_id=given.id, field=name, stored=old.get(name), given=new.get(name))
+            for old, new in ((there.input, given.input), (there.metadata, given.metadata))
+            for name in dict.fromkeys([*old, *new])
+            if (name in old, old.get(name)) != (name in new, new.get(name))
+        ]
+        if there.group != given.group:
+            found.append(Difference(case_id=given.id, field="group", stored=there.group, given=given.group))
+        differences.extend(found)
+        same += not found
+    return differences, same
+
+
+def _row(set_id: str, position: int, entry: SetCase) -> dict[str, Any]:
+    return {
+        "set_id": set_id,
+        "position": position,
+        "case_id": entry.case.id,
+        "imported_hash": entry.imported_hash,
+        "split": entry.split.value,
+        "source_line": entry.source_line,
+        "group": entry.case.group,
+        "input": entry.case.input,
+        "metadata": entry.case.metadata,
+    }
+
+
+def _content(connection: Connection, set_id: str) -> str:
+    from judge_service.store.labels import read_label
+
+    digests: list[bytes] = []
+    cases = select(SET_CASES).where(SET_CASES.c.set_id == set_id).execution_options(yield_per=PAGE)
+    digests.extend(bytes.fromhex(_case(row).digest) for row in connection.execute(cases).mappings())
+    labels = select(LABELS).where(LABELS.c.set_id == set_id).execution_options(yield_per=PAGE)
+    digests.extend(bytes.fromhex(read_label(row).digest) for row in connection.execute(labels).mappings())
+    total = hashlib.sha256()
+    # Sorted: the order of import is no content, and the two databases sort texts differently.
+    for digest in sorted(digests):
+        total.update(digest)
+    return total.hexdigest()
+
+
+def _effective(split: str, *, demoted: bool) -> Split:
+    found = Split(split)
+    return Split.DEVELOPMENT if demoted and found is Split.RELEASE else found
+
+
+def _case(row: RowMapping, *, demoted: bool = False) -> SetCase:
+    case = Case(id=row["case_id"], input=row["input"], group=row["group"], metadata=row["metadata"])
+    return SetCase(case=case, split=_effective(row["split"], demoted=demoted), source_line=row["source_line"])
+
+
+def _name(reference: str) -> tuple[str, int | None]:
+    try:
+        return parse_reference(reference)
+    except ValueError as error:
+        raise InvalidInput(str(error), fields=[FieldProblem("set", str(error))]) from None
+
+
+def _must(connection: Connection, reference: str, *, lock: bool = False) -> SetVersion:
+    name, version = _name(reference)
+    query = select(SETS).where(SETS.c.name == name)
+    query = (
+        query.order_by(SETS.c.version.desc()).limit(1) if version is None else query.where(SETS.c.version == version)
+    )
+    row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
+    if row is None:
+        raise NotFound(f"There is no calibration set {reference!r}.")
+    return _version(row)
+
+
+def _version(row: RowMapping) -> SetVersion:
+    return SetVersion.model_validate(dict(row))
