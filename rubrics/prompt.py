@@ -25,6 +25,14 @@ _CONTROL = re.compile(
     r"|<</?SYS>>",
     re.IGNORECASE,
 )
+_SUSPICIOUS = re.compile(
+    r"<</?[^\W\d][\w .-]{0,60}>>"  # this service's own fence, whatever its marker
+    r"|^[ \t]*(?:SYSTEM|ASSISTANT|DEVELOPER)[ \t]*:"
+    r"|[{,]\s*\"(?:verdict|winner|score|label|rating|passed|refusal|support)\"\s*:"
+    r"|</(?:think|thinking|reasoning|context|answer|question|data|instructions?)>"
+    r"|^[-=#]{3,}[ \t]*(?:END|BEGIN|STOP)\b[^\n]{0,60}$",
+    re.MULTILINE | re.IGNORECASE,
+)
 _WORD_JOINER = "\u2060"
 _CONSONANTS = "bdfgjklmnprstvwz"
 _VOWELS = "aeio"
@@ -44,6 +52,15 @@ def disarm(text: str) -> str:
 def control_tokens(text: str) -> tuple[str, ...]:
     """The chat-control tokens in `text`, each once, in order: a reason to mark a case as suspicious."""
     return tuple(dict.fromkeys(match[0] for match in _CONTROL.finditer(text)))
+
+
+def suspicious(text: str) -> bool:
+    """Whether `text` imitates a part of a prompt or of a reply: a reason to mark a judgment, never to change one.
+
+    Chat-control tokens, fence markers, end markers, a verdict as JSON, a line in the voice of the system. Honest texts
+    about such things are marked too.
+    """
+    return _CONTROL.search(text) is not None or _SUSPICIOUS.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

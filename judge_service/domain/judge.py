@@ -45,7 +45,7 @@ class Sampling(BaseModel):
 
 
 class Limits(BaseModel):
-    """What may be spent on one call. Not part of the judge's hash: limits change no verdict."""
+    """What may be spent on one call, and in all. Not part of the judge's hash: limits change no verdict."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -54,6 +54,10 @@ class Limits(BaseModel):
     concurrency: int = Field(default=8, ge=1, le=1024)
     requests_per_minute: int | None = Field(default=None, ge=1)
     tokens_per_minute: int | None = Field(default=None, ge=1)
+    max_cost_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Money that one run, or one judgment outside a run, may cost; then no new call starts."""
+    max_total_tokens: int | None = Field(default=None, ge=1)
+    """Tokens, of prompts and replies together, that one run or judgment may use; then no new call starts."""
 
 
 class Price(BaseModel):

@@ -49,6 +49,33 @@ class Confidence(BaseModel):
     map_version: str | None = None
 
 
+class Flag(StrEnum):
+    """A mark on a judgment that changes no verdict.
+
+    `suspicious_text`: the case holds text that looks like a part of the prompt or of a reply (chat-control tokens,
+    fence markers, a verdict as JSON, a line in the system's voice). `unstable`: repeats of one judge did not all
+    say the same. `settings_dropped`: a sampling setting was not taken; the calls name it.
+    """
+
+    SUSPICIOUS_TEXT = "suspicious_text"
+    UNSTABLE = "unstable"
+    SETTINGS_DROPPED = "settings_dropped"
+
+
+class Votes(BaseModel):
+    """How repeats or a panel voted: `counts` by label, `cast` of `asked` votes could be counted.
+
+    `share` is the largest count over `cast` (0 to 1), null without a vote; for repeats it is the self-consistency.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    counts: dict[str, int]
+    cast: int = Field(ge=0)
+    asked: int = Field(ge=1)
+    share: float | None = Field(ge=0, le=1, allow_inf_nan=False)
+
+
 class Judgment(BaseModel):
     """The result for one case. Only outcome `scored` has a score and a label; all others have null and a reason.
 
@@ -75,6 +102,9 @@ class Judgment(BaseModel):
     score: float | None = Field(default=None, allow_inf_nan=False)
     label: str | None = None
     confidence: Confidence | None = None
+    votes: Votes | None = None
+    """Of several repeats or a panel; null where one pass decided."""
+    flags: tuple[Flag, ...] = ()
     record: dict[str, Any] | None = None
     enforcement: Enforcement
     calls: tuple[Call, ...] = ()

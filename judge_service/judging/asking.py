@@ -18,6 +18,7 @@ from judge_service.domain.call import RAW_LIMIT, Call, CallError, Usage
 from judge_service.domain.canonical import content_hash
 from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason
+from judge_service.judging.budget import Budget
 from judge_service.judging.cache import CallCache, cache_key
 from judge_service.judging.probabilities import read_probabilities
 from judge_service.judging.provider import Clock, ProviderGate, WaitedTooLong
@@ -79,7 +80,8 @@ def _prompt_hash(ask: Ask) -> str:
 class Asker:
     """Puts the questions of one judgment to one judge and collects the calls.
 
-    `rubric_hash` and `judge_hash` enter the cache key. `fresh` reads no cached reply (and still writes).
+    `rubric_hash` and `judge_hash` enter the cache key. `fresh` reads no cached reply (and still writes). When
+    `budget` is used up no call starts; cached replies are free.
     """
 
     judge: Judge
@@ -89,6 +91,7 @@ class Asker:
     judge_hash: str
     cache: CallCache | None = None
     fresh: bool = False
+    budget: Budget | None = None
     clock: Clock = field(default_factory=Clock)
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
     jitter: Callable[[], float] = field(default=random.random)
@@ -115,10 +118,14 @@ class Asker:
         request = await self._fit(request, prompt_hash)
         attempt, failures, waited, grown = 0, 0, 0.0, False
         while True:
+            if self.budget is not None and (spent := self.budget.exhausted()) is not None:
+                raise NoReply(JudgeErrorReason.BUDGET, spent)
             attempt += 1
             request = replace(request, subject=replace(subject, attempt=attempt))
             call, reply, failure = await self._once(request, prompt_hash, attempt, waited)
             self.calls.append(call)
+            if self.budget is not None:
+                self.budget.spend(call.usage)
             if reply is not None:
                 if self.cache is not None and not call.raw_cut:
                     await self.cache.put(key, call)

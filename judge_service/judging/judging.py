@@ -19,10 +19,11 @@ from judge_service.domain.call import Call, Usage
 from judge_service.domain.canonical import content_hash
 from judge_service.domain.case import Case
 from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
-from judge_service.domain.judgment import Confidence, Judgment
+from judge_service.domain.judgment import Confidence, Flag, Judgment, Votes
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason, NotApplicableReason, Outcome
 from judge_service.errors import FieldProblem, InvalidInput, NotFound
 from judge_service.judging.asking import Asker, FatalJudgeError, NoReply, wants_probabilities
+from judge_service.judging.budget import Budget
 from judge_service.judging.cache import CallCache
 from judge_service.judging.cases import parse_case
 from judge_service.judging.policies import (
@@ -39,7 +40,7 @@ from judge_service.judging.provider import Clock, ProviderGate
 from judge_service.judging.roster import Roster
 from judge_service.judging.trust import TrustSource, Uncalibrated
 from rubrics.model import NotApplicable, PairFold, PairPlan, Rubric, Scored, SinglePlan, SlotVerdict
-from rubrics.prompt import Fence
+from rubrics.prompt import Fence, suspicious
 from rubrics.records import CaseInput, Order, Record
 
 __all__ = ["FatalJudgeError", "Judging"]
@@ -59,6 +60,8 @@ class Finding:
     label: str | None = None
     confidence: Confidence | None = None
     record: Record | None = None
+    votes: Votes | None = None
+    flags: frozenset[Flag] = frozenset()
 
     @classmethod
     def error(cls, reason: JudgeErrorReason, detail: str) -> "Finding":
@@ -75,6 +78,8 @@ class _Work:
     parsed: CaseInput
     dumped: Mapping[str, Any]
     fence: Fence
+    fresh: bool
+    budget: Budget | None
 
 
 def _texts(value: Any) -> list[str]:
@@ -169,8 +174,11 @@ class Judging:
                 )
                 raise InvalidInput(message, fields=[FieldProblem("judge.enforcement", message)])
 
-    async def judge(self, case: Case, rubric: Rubric[Any], judge: Judge, *, fresh: bool = False) -> Judgment:
-        """Judge one case. `fresh` asks again although replies are cached.
+    async def judge(
+        self, case: Case, rubric: Rubric[Any], judge: Judge, *, fresh: bool = False, budget: Budget | None = None
+    ) -> Judgment:
+        """Judge one case. `fresh` asks again although replies are cached. A run shares one `budget` among its cases;
+        without one the judge's limits hold for this judgment alone.
 
         Raises InvalidInput for a case that the rubric refuses or a judge that cannot judge it, FatalJudgeError for
         a refused key, and what opening the backend raises. Everything else is an outcome of the judgment.
@@ -184,16 +192,17 @@ class Judging:
             self.check(rubric, judge)
             self._checked.add((rubric.content_hash, judge_hash))
         identity = self._identity(case, rubric, judge, case_hash)
-        fence = Fence.derive(self.fence_key, f"{rubric.content_hash}|{case_hash}", _texts(dumped))
-        work = _Work(rubric, case, parsed, dumped, fence)
+        texts = _texts(dumped)
+        fence = Fence.derive(self.fence_key, f"{rubric.content_hash}|{case_hash}", texts)
+        work = _Work(rubric, case, parsed, dumped, fence, fresh, budget or Budget.of(judge.limits))
         nothing = rubric.nothing_to_judge(parsed)
         calls: tuple[Call, ...] = ()
         if nothing is not None:
             finding = _not_applicable(nothing)
         elif judge.panel:
-            finding, calls = await self._panel(work, judge, fresh)
+            finding, calls = await self._panel(work, judge)
         else:
-            finding, calls = await self._repeats(work, judge, fresh)
+            finding, calls = await self._repeats(work, judge)
         model = next((call.model for call in reversed(calls) if call.error is None), judge.model or judge.name)
         usage = Usage()
         for call in calls:
@@ -216,6 +225,8 @@ class Judging:
             score=finding.score,
             label=finding.label,
             confidence=finding.confidence,
+            votes=finding.votes,
+            flags=_flags(finding, texts, calls),
             record=None if finding.record is None else finding.record.model_dump(mode="json"),
             enforcement=_weakest(calls),
             calls=calls,
@@ -225,7 +236,7 @@ class Judging:
             created_at=self.now(),
         )
 
-    def _asker(self, work: _Work, judge: Judge, fresh: bool) -> Asker:
+    def _asker(self, work: _Work, judge: Judge) -> Asker:
         backend = self.backends.get(judge)
         key = BackendPool.key(judge)
         gate = self._gates.get(key)
@@ -240,31 +251,37 @@ class Judging:
             rubric_hash=work.rubric.content_hash,
             judge_hash=self.judge_hash(judge),
             cache=self.cache,
-            fresh=fresh,
+            fresh=work.fresh,
+            budget=work.budget,
             clock=self.clock,
             now=self.now,
         )
 
-    async def _panel(self, work: _Work, judge: Judge, fresh: bool) -> tuple[Finding, tuple[Call, ...]]:
+    async def _panel(self, work: _Work, judge: Judge) -> tuple[Finding, tuple[Call, ...]]:
         members = [self.roster.get(name) for name in judge.panel]
-        results = await asyncio.gather(*(self._repeats(work, member, fresh) for member in members))
+        results = await asyncio.gather(*(self._repeats(work, member) for member in members))
         calls = tuple(call for _, made in results for call in made)
-        return _vote([finding for finding, _ in results], quorum_of(len(members), judge.quorum)), calls
+        findings = [finding for finding, _ in results]
+        vote = _vote(findings, quorum_of(len(members), judge.quorum))
+        # A member that contradicts itself marks the panel too.
+        return replace(vote, flags=frozenset(flag for finding in findings for flag in finding.flags)), calls
 
-    async def _repeats(self, work: _Work, judge: Judge, fresh: bool) -> tuple[Finding, tuple[Call, ...]]:
-        results = await asyncio.gather(*(self._pass(work, judge, repeat, fresh) for repeat in range(judge.repeats)))
+    async def _repeats(self, work: _Work, judge: Judge) -> tuple[Finding, tuple[Call, ...]]:
+        results = await asyncio.gather(*(self._pass(work, judge, repeat) for repeat in range(judge.repeats)))
         calls = tuple(call for _, made in results for call in made)
         if judge.repeats == 1:
             return results[0][0], calls
         finding = _vote([one for one, _ in results], quorum_of(judge.repeats, judge.quorum))
         if judge.confidence is not ConfidenceSource.VOTE_SHARE and finding.confidence is not None:
+            # The first pass's own confidence speaks of one pass and not of the vote: sources are never mixed.
             finding = replace(finding, confidence=None)
-        return finding, calls
+        said = {(one.outcome, one.label) for one, _ in results if one.outcome is not Outcome.JUDGE_ERROR}
+        return replace(finding, flags=frozenset({Flag.UNSTABLE} if len(said) > 1 else ())), calls
 
-    async def _pass(self, work: _Work, judge: Judge, repeat: int, fresh: bool) -> tuple[Finding, list[Call]]:
+    async def _pass(self, work: _Work, judge: Judge, repeat: int) -> tuple[Finding, list[Call]]:
         if work.rubric.kind == "pairwise":
-            return await self._pair(work, judge, repeat, fresh)
-        asker = self._asker(work, judge, fresh)
+            return await self._pair(work, judge, repeat)
+        asker = self._asker(work, judge)
         plan = work.rubric.plan(work.parsed, work.fence, judge.elicitation)
         try:
             result = await self._drive(work, plan, asker, None, repeat)
@@ -306,10 +323,10 @@ class Judging:
             return error
         return result
 
-    async def _pair(self, work: _Work, judge: Judge, repeat: int, fresh: bool) -> tuple[Finding, list[Call]]:
+    async def _pair(self, work: _Work, judge: Judge, repeat: int) -> tuple[Finding, list[Call]]:
         draw = int(content_hash([work.case.id, work.dumped, repeat])[:8], 16)
         orders = orders_of(judge.order_policy, draw)
-        askers = {order: self._asker(work, judge, fresh) for order in orders}
+        askers = {order: self._asker(work, judge) for order in orders}
         results = dict(
             zip(
                 orders,
@@ -322,16 +339,17 @@ class Judging:
             if isinstance(result, NotApplicable):
                 return _not_applicable(result), calls
         failed = {order: result for order, result in results.items() if isinstance(result, NoReply)}
-        if failed:
-            return _incomplete(failed, len(orders)), calls
         given: dict[Order, SlotVerdict] = {o: r for o, r in results.items() if isinstance(r, SlotVerdict)}
         ab, ba = given.get("AB"), given.get("BA")
+        if failed:
+            return replace(_incomplete(failed, len(orders)), record=_readings(work, judge, ab, ba)), calls
         try:
             fold = fold_pair(judge.order_policy, ab, ba, judge.tie_band)
-        except IncompletePair as error:
-            return Finding.error(JudgeErrorReason.INCOMPLETE_PAIR, str(error)), calls
-        except NoProbability as error:
-            return Finding.error(JudgeErrorReason.MISSING_VERDICT, str(error)), calls
+        except (IncompletePair, NoProbability) as error:
+            reason = JudgeErrorReason.MISSING_VERDICT
+            if isinstance(error, IncompletePair):
+                reason = JudgeErrorReason.INCOMPLETE_PAIR
+            return replace(Finding.error(reason, str(error)), record=_readings(work, judge, ab, ba)), calls
         record = work.rubric.pair_record(fold)
         if fold.outcome is not Outcome.SCORED or fold.verdict is None:
             said = f"AB: {answer_of('AB', ab.slot)}, BA: {answer_of('BA', ba.slot)}" if ab and ba else None
@@ -352,11 +370,28 @@ def _not_applicable(nothing: NotApplicable) -> Finding:
     return Finding(Outcome.NOT_APPLICABLE, reason=nothing.reason, record=nothing.record)
 
 
+def _readings(work: _Work, judge: Judge, ab: SlotVerdict | None, ba: SlotVerdict | None) -> Record | None:
+    """The record of a pair without a verdict: what its readable orders said, so that reports can use them."""
+    if ab is None and ba is None:
+        return None
+    fold = PairFold(policy=judge.order_policy.value, outcome=Outcome.JUDGE_ERROR, verdict=None, ab=ab, ba=ba)
+    return work.rubric.pair_record(fold)
+
+
 def _incomplete(failed: Mapping[Order, NoReply], asked: int) -> Finding:
     said = "; ".join(f"order {order}: {error.reason.value}: {error.message}" for order, error in failed.items())
     if len(failed) == asked:
         return Finding.error(next(iter(failed.values())).reason, said)
     return Finding.error(JudgeErrorReason.INCOMPLETE_PAIR, said)
+
+
+def _flags(finding: Finding, texts: Sequence[str], calls: Sequence[Call]) -> tuple[Flag, ...]:
+    found = set(finding.flags)
+    if any(map(suspicious, texts)):
+        found.add(Flag.SUSPICIOUS_TEXT)
+    if any(call.parameters_dropped for call in calls):
+        found.add(Flag.SETTINGS_DROPPED)
+    return tuple(flag for flag in Flag if flag in found)
 
 
 def _weakest(calls: Sequence[Call]) -> Enforcement:
@@ -390,16 +425,20 @@ def _pair_confidence(judge: Judge, fold: PairFold) -> Confidence | None:
 def _vote(findings: Sequence[Finding], quorum: int) -> Finding:
     """The majority of several findings. Below the quorum there is no verdict; a split vote is inconsistent."""
     cast = [finding for finding in findings if finding.label is not None]
+    counts = Counter(finding.label for finding in cast if finding.label is not None)
+    share = max(counts.values()) / len(cast) if cast else None
+    votes = Votes(counts=dict(sorted(counts.items())), cast=len(cast), asked=len(findings), share=share)
     if len(cast) >= quorum:
         vote = majority([finding.label for finding in cast if finding.label is not None])
         if vote.label is None:
-            counts = ", ".join(f"{label} {count}" for label, count in sorted(vote.counts.items()))
-            return Finding(Outcome.INCONSISTENT, detail=f"the votes are split: {counts}")
+            said = ", ".join(f"{label} {count}" for label, count in votes.counts.items())
+            return Finding(Outcome.INCONSISTENT, detail=f"the votes are split: {said}", votes=votes)
         winner = next(finding for finding in cast if finding.label == vote.label)
-        return replace(winner, confidence=Confidence(value=vote.share, source=ConfidenceSource.VOTE_SHARE))
+        confidence = Confidence(value=vote.share, source=ConfidenceSource.VOTE_SHARE)
+        return replace(winner, confidence=confidence, votes=votes)
     others = [finding for finding in findings if finding.label is None]
     outcome = Counter((finding.outcome, finding.reason) for finding in others).most_common(1)[0][0]
     first = next(finding for finding in others if (finding.outcome, finding.reason) == outcome)
     said = f"{len(cast)} of {len(findings)} votes could be counted, {quorum} are needed"
     detail = said if first.detail is None else f"{said}; {first.detail}"
-    return replace(first, detail=detail, record=None)
+    return replace(first, detail=detail, record=None, votes=votes)

@@ -10,6 +10,7 @@ from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
+from judge_service.judging.budget import Budget
 from judge_service.store import Store
 from rubrics.model import Rubric
 
@@ -21,7 +22,9 @@ class CaseJudging(Protocol):
         """Name the work. Raises InvalidInput for a case that the rubric refuses."""
         ...
 
-    async def judge(self, case: Case, rubric: Rubric[Any], judge: Judge, *, fresh: bool = False) -> Judgment:
+    async def judge(
+        self, case: Case, rubric: Rubric[Any], judge: Judge, *, fresh: bool = False, budget: Budget | None = None
+    ) -> Judgment:
         """Judge one case; a failure of the judge is an outcome. Raises FatalJudgeError for a refused key."""
         ...
 

@@ -15,6 +15,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from judge_service.domain.call import Usage
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
@@ -22,6 +23,7 @@ from judge_service.domain.outcome import Outcome
 from judge_service.domain.run import PlannedCase, Run, RunStatus
 from judge_service.errors import Conflict, InvalidInput, JudgeServiceError, NotFound, StoreError
 from judge_service.judging.asking import FatalJudgeError
+from judge_service.judging.budget import Budget
 from judge_service.runs.execute import CaseJudging
 from judge_service.runs.progress import Progress, Tally
 from judge_service.runs.worker import alive, this_worker
@@ -50,6 +52,7 @@ class _Session:
     on_progress: OnProgress | None
     cases: "asyncio.Queue[PlannedCase | None]"
     slots: asyncio.Semaphore
+    budget: Budget | None
     halted: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: bool = False
     message: str | None = None
@@ -195,6 +198,7 @@ class LocalRunner:
             cases=asyncio.Queue(maxsize=size),
             # A slow commit must not idle the judge; a stuck one must not pile up judgments.
             slots=asyncio.Semaphore(2 * size + 64),
+            budget=Budget.of(run.judge.limits),
         )
         self._sessions[run_id] = session
         try:
@@ -222,6 +226,16 @@ class LocalRunner:
         run_id = session.run.id
         counts = await asyncio.to_thread(self._store.runs.counts, run_id, settled_for=session.retry_errors)
         session.tally.start_from(counts)
+        if session.budget is not None:
+            # What the run's stored judgments used, before this start too, counts.
+            tally = session.tally
+            session.budget.spend(
+                Usage(
+                    prompt_tokens=tally.prompt_tokens,
+                    completion_tokens=tally.completion_tokens,
+                    cost_usd=tally.cost_usd,
+                )
+            )
         self._report(session)
         feeder = asyncio.create_task(self._feed(session))
         workers = [asyncio.create_task(self._judge_cases(session)) for _ in range(session.concurrency)]
@@ -283,7 +297,7 @@ class LocalRunner:
         while (planned := await session.cases.get()) is not None and not session.halted.is_set():
             case = planned.case
             try:
-                judgment = await self._judging.judge(case, session.rubric, session.run.judge)
+                judgment = await self._judging.judge(case, session.rubric, session.run.judge, budget=session.budget)
             except FatalJudgeError as error:
                 session.fail(str(error) or "The provider refused the key (401 or 403). No further call was made.")
                 return

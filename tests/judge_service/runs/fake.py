@@ -11,6 +11,7 @@ from judge_service.domain.canonical import content_hash
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
+from judge_service.judging.budget import Budget
 from judge_service.judging.cases import parse_case
 from rubrics.model import Rubric
 from rubrics.registry import get_rubric
@@ -69,7 +70,9 @@ class FakeJudging:
         parse_case(rubric, case)
         return content_hash([rubric.content_hash, judge.content_hash, case.id, case.content_hash])
 
-    async def judge(self, case: Case, rubric: Rubric[Any], judge: Judge, *, fresh: bool = False) -> Judgment:
+    async def judge(
+        self, case: Case, rubric: Rubric[Any], judge: Judge, *, fresh: bool = False, budget: Budget | None = None
+    ) -> Judgment:
         self.asked[case.id] += 1
         self.flying += 1
         self.most_flying = max(self.most_flying, self.flying)

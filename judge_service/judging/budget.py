@@ -1,0 +1,47 @@
+"""What a run may still spend: money and tokens, counted call by call.
+
+Owns when no new call may start. Calls in flight finish, so a budget can be passed by at most what they cost.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+from judge_service.domain.call import Usage
+from judge_service.domain.judge import Limits
+
+
+@dataclass(slots=True)
+class Budget:
+    """Money (US dollars) and tokens, with what is spent. A limit of None never ends."""
+
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
+    cost_usd: float = 0.0
+    tokens: int = 0
+    unpriced: bool = False
+    """A call used tokens and nobody knows its price: the money limit can no longer be kept."""
+
+    @classmethod
+    def of(cls, limits: Limits) -> Self | None:
+        """The budget that a judge's limits set; None where they set none."""
+        if limits.max_cost_usd is None and limits.max_total_tokens is None:
+            return None
+        return cls(limits.max_cost_usd, limits.max_total_tokens)
+
+    def spend(self, usage: Usage) -> None:
+        """Count what calls used."""
+        used = (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
+        self.tokens += used
+        self.cost_usd += usage.cost_usd or 0.0
+        self.unpriced = self.unpriced or (used > 0 and usage.cost_usd is None)
+
+    def exhausted(self) -> str | None:
+        """Why no new call may start; None while one may."""
+        if self.max_tokens is not None and self.tokens >= self.max_tokens:
+            return f"the budget of {self.max_tokens} tokens is used up: {self.tokens} were used"
+        if self.max_cost_usd is not None:
+            if self.cost_usd >= self.max_cost_usd:
+                return f"the budget of US$ {self.max_cost_usd:g} is used up: {self.cost_usd:.6g} were spent"
+            if self.unpriced:
+                return "the money limit cannot be kept: a call came without a cost. Give the judge a price."
+        return None
