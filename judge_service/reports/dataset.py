@@ -4,24 +4,32 @@ Owns what a report is made of and how a case, a person's label and each judge's 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from judge_service.domain.calibration_set import Split
 from judge_service.domain.case import Case
-from judge_service.domain.judge import Judge
+from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
 from rubrics.model import Rubric
 from rubrics.records import Order
 
+_PROBABILITIES = (ConfidenceSource.TOKEN_PROBABILITY, ConfidenceSource.CLASSIFIER)
+
 
 @dataclass(frozen=True, slots=True)
 class LabelledItem:
-    """A case with a person's label in the rubric's label set (None: not labelled) and their note."""
+    """A case with a person's label in the rubric's label set (None: not labelled) and their note.
+
+    `votes` are the blind labels of single annotators behind the label, by annotator.
+    """
 
     case: Case
     label: str | None
     note: str | None = None
+    votes: Mapping[str, str] = field(default_factory=dict)
+    split: Split | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,17 @@ class JudgeColumn:
     def baseline(self) -> bool:
         """True for a judge without a model."""
         return self.judge.backend == "baseline"
+
+    @property
+    def binary(self) -> bool:
+        """True when the judge used two labels at most, so that the probability of one is the rest of the other."""
+        used = {judgment.label for judgment in self.judgments if judgment is not None and judgment.label is not None}
+        return len(used) <= 2
+
+    @property
+    def single_order(self) -> bool:
+        """True when each pair was asked in one order only."""
+        return self.judge.order_policy in (OrderPolicy.SINGLE_AB, OrderPolicy.SINGLE_BA, OrderPolicy.SINGLE_DRAWN)
 
 
 @dataclass(frozen=True)
@@ -77,6 +96,77 @@ class Dataset:
         found = [column.judgments[i] for i in self.labelled]
         return [judgment.label if judgment is not None else None for judgment in found]
 
+    def confidences(self, column: JudgeColumn) -> list[float | None]:
+        """The raw confidence of the chosen verdict, over `labelled`; None where there is none."""
+        found = [column.judgments[i] for i in self.labelled]
+        return [
+            judgment.confidence.value if judgment is not None and judgment.confidence is not None else None
+            for judgment in found
+        ]
+
+    def failures(self, column: JudgeColumn) -> list[str | None]:
+        """How each labelled case failed to give a verdict (`outcome` or `outcome:reason`); None where it gave one."""
+        return [ending(column.judgments[i]) for i in self.labelled]
+
+    def scores(self, column: JudgeColumn, positive: str) -> list[float | None]:
+        """A number for "is `positive`" over `labelled`: its probability where the judge gives one, else the score.
+
+        The probability is known for a token probability or a classifier with two labels: that of the other label is
+        the rest.
+        """
+        names = self.rubric.scale.names
+        values: list[float | None] = []
+        for i in self.labelled:
+            judgment = column.judgments[i]
+            if judgment is None or judgment.label is None:
+                values.append(None)
+                continue
+            confidence = judgment.confidence
+            if confidence is None or confidence.source not in _PROBABILITIES:
+                values.append(judgment.score)
+            elif judgment.label == positive:
+                values.append(confidence.value)
+            else:
+                values.append(1 - confidence.value if len(names) == 2 or column.binary else None)
+        return values
+
+    def probabilities_a(self, column: JudgeColumn) -> tuple[list[float | None], list[float | None]]:
+        """P(A is better) of each order over `labelled`, a tie counted half; None without probabilities."""
+        found = [column.judgments[i] for i in self.labelled]
+        return [chance_of_a(j, "AB") for j in found], [chance_of_a(j, "BA") for j in found]
+
+    def repeats(self, column: JudgeColumn) -> list[list[str | None]]:
+        """The votes of the judge's own repeats over `labelled`, None for one that could not be counted."""
+        rows: list[list[str | None]] = []
+        for i in self.labelled:
+            judgment = column.judgments[i]
+            votes = judgment.votes if judgment is not None and not column.judge.panel else None
+            cast: list[str | None] = []
+            if votes is not None:
+                cast = [label for label, count in sorted(votes.counts.items()) for _ in range(count)]
+                cast += [None] * (votes.asked - len(cast))
+            rows.append(cast)
+        return rows
+
+    def narrowed(self, key: str, value: object) -> "Dataset":
+        """The part whose metadata `key` (or `group`, `split`) has this value, judges included."""
+        return self.only([i for i, item in enumerate(self.items) if slice_of(item, key) == str(value)])
+
+    def only(self, kept: Sequence[int]) -> "Dataset":
+        """The items at these positions, judges included."""
+        return replace(
+            self,
+            items=tuple(self.items[i] for i in kept),
+            columns=tuple(
+                replace(column, judgments=tuple(column.judgments[i] for i in kept)) for column in self.columns
+            ),
+        )
+
+    def slices(self, key: str) -> list[str]:
+        """The values of a metadata key (or `group`, `split`) over the labelled items, sorted."""
+        found = {slice_of(self.items[i], key) for i in self.labelled}
+        return sorted(value for value in found if value is not None)
+
     def orders(self, column: JudgeColumn, only_labelled: bool = False) -> tuple[list[str | None], list[str | None]]:
         """What each presentation order of a pair stands for (`A`, `B`, `tie`, None), over all or labelled items."""
         chosen = self.labelled if only_labelled else range(len(self.items))
@@ -95,6 +185,45 @@ def answer_in(judgment: Judgment | None, order: Order) -> str | None:
         return None
     reading = judgment.record.get(order.lower())
     return reading.get("verdict") if isinstance(reading, Mapping) else None
+
+
+def chance_of_a(judgment: Judgment | None, order: Order) -> float | None:
+    """P(A is better) in this order, a tie counted half; None where the order has no probabilities."""
+    if judgment is None or judgment.record is None:
+        return None
+    reading = judgment.record.get(order.lower())
+    shares = reading.get("probabilities") if isinstance(reading, Mapping) else None
+    if not isinstance(shares, Mapping):
+        return None
+    chance = shares.get("first" if order == "AB" else "second", 0.0) + shares.get("tie", 0.0) / 2
+    return min(max(float(chance), 0.0), 1.0)
+
+
+def ending(judgment: Judgment | None) -> str | None:
+    """How a case ended without a verdict: `not_judged`, `outcome` or `outcome:reason`; None for a verdict."""
+    if judgment is None:
+        return "not_judged"
+    if judgment.label is not None:
+        return None
+    return judgment.outcome.value if judgment.reason is None else f"{judgment.outcome.value}:{judgment.reason.value}"
+
+
+def slice_of(item: LabelledItem, key: str) -> str | None:
+    """The value of a metadata key as text, None without one; several keys are joined by commas, as are their values.
+
+    `group` and `split` are keys too, unless the metadata has them itself.
+    """
+    if "," in key:
+        values = [slice_of(item, part.strip()) for part in key.split(",")]
+        return None if None in values else ",".join(str(value) for value in values)
+    if key in item.case.metadata:
+        value = item.case.metadata[key]
+        return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    if key == "group":
+        return item.case.group
+    if key == "split" and item.split is not None:
+        return item.split.value
+    return None
 
 
 def line_up(cases: Sequence[Case], judgments: Iterable[Judgment], judge: Judge) -> JudgeColumn:

@@ -1,0 +1,198 @@
+"""A calibration set as a dataset: its cases, the final label of each, the annotators' labels, the judges' judgments.
+
+Owns which label is final and which runs belong to a set (those whose source is `set:NAME@VERSION`). Computes nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from judge_service.domain.calibration_set import Label, LabelCondition, SetVersion, Split
+from judge_service.domain.judge import Judge
+from judge_service.domain.judgment import Judgment
+from judge_service.domain.run import Run
+from judge_service.errors import FieldProblem, InvalidInput, NotFound
+from judge_service.reports.dataset import Dataset, LabelledItem, line_up
+from judge_service.store import Store
+from rubrics.model import Rubric
+from rubrics.registry import UnknownRubric, get_rubric
+
+_PAGE = 500
+
+
+def source_of(set_id: str) -> str:
+    """The source of every run over a set."""
+    return f"set:{set_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class FinalLabel:
+    """The label of a case that judges are held against, and how it came about.
+
+    `how`: `adjudicated`, `majority` of several annotators, `single` annotator; without a label `undecided` (the
+    annotators are split) or `unlabelled`. `votes` are the blind labels by annotator.
+    """
+
+    label: str | None
+    how: str
+    votes: Mapping[str, str]
+
+
+def final_label(labels: Iterable[Label]) -> FinalLabel:
+    """The adjudicated label, else the majority of the blind human ones; a draw at the top gives none.
+
+    Labels made with a model's help, or by a model, have no part in it. A skipped label is missing data, no vote.
+    """
+    blind = [
+        label
+        for label in labels
+        if label.condition is LabelCondition.BLIND and label.kind == "human" and label.label is not None
+    ]
+    votes = {label.annotator: str(label.label) for label in blind if not label.adjudicated}
+    decided = [label for label in blind if label.adjudicated]
+    if decided:
+        newest = max(decided, key=lambda label: (label.created_at, label.id))
+        return FinalLabel(newest.label, "adjudicated", votes)
+    if not votes:
+        return FinalLabel(None, "unlabelled", votes)
+    ranked = Counter(votes.values()).most_common(2)
+    if len(ranked) > 1 and ranked[0][1] == ranked[1][1]:
+        return FinalLabel(None, "undecided", votes)
+    return FinalLabel(ranked[0][0], "single" if len(votes) == 1 else "majority", votes)
+
+
+@dataclass(frozen=True)
+class LabelledSet:
+    """A set version read for statistics.
+
+    `splits` are those of the cases in `dataset`. `labels` counts cases by how their label came about, and the labels
+    that have no part (`assisted`, `by_model`, `skipped`). `runs` are the runs behind each judge. `left_out` are runs
+    over the set that were made under another content of the rubric or judge.
+    """
+
+    version: SetVersion
+    splits: tuple[Split, ...]
+    dataset: Dataset
+    labels: Mapping[str, int]
+    runs: Mapping[str, tuple[str, ...]]
+    left_out: tuple[str, ...]
+
+
+def rubric_of(version: SetVersion, found: Iterable[str], wanted: str | None) -> Rubric[Any]:
+    """The rubric that was asked for, else the set's, else the only one that its labels name.
+
+    Raises InvalidInput when there is none, several, or one that this program does not know.
+    """
+    reference = wanted or version.rubric
+    if reference is None:
+        names = sorted(set(found))
+        if len(names) != 1:
+            said = f"holds labels under {', '.join(names)}" if names else "names no rubric and holds no label"
+            raise InvalidInput(
+                f"The set {version.id} {said}: say which rubric is meant.",
+                fields=[FieldProblem("rubric", "is needed")],
+            )
+        reference = names[0]
+    try:
+        return get_rubric(reference)
+    except UnknownRubric as error:
+        raise InvalidInput(str(error), fields=[FieldProblem("rubric", str(error))]) from None
+
+
+def read_set(
+    store: Store,
+    reference: str,
+    *,
+    rubric: str | None = None,
+    judges: Sequence[str] = (),
+    split: Split | None = None,
+) -> LabelledSet:
+    """A set with its labels and judgments.
+
+    Without `split`: the cases of every split in which one of the judges has a judgment, or all of them where none has.
+    Without `judges`: everyone who judged the set, in the order in which they first did. Raises NotFound for an unknown
+    set, or a judge that did not judge it.
+    """
+    version = store.sets.get(reference)
+    by_case: dict[str, list[Label]] = {}
+    rubrics: set[str] = set()
+    for label in store.labels.of(version.id):
+        by_case.setdefault(label.case_id, []).append(label)
+        rubrics.add(label.rubric)
+    found = rubric_of(version, rubrics, rubric)
+    counts = _set_aside(by_case.values(), found)
+    given, runs, left_out = _judged(store, version, found, judges)
+    cases = list(store.sets.cases(version.id, split))
+    if split is None:
+        judged = {case_id for _, judgments in given.values() for case_id in judgments}
+        touched = {entry.split for entry in cases if entry.case.id in judged}
+        cases = [entry for entry in cases if not touched or entry.split in touched]
+    items = []
+    how: Counter[str] = Counter()
+    names = set(found.scale.names)
+    for entry in cases:
+        final = final_label(label for label in by_case.get(entry.case.id, ()) if label.rubric == found.id)
+        how[final.how] += 1
+        votes = {annotator: label for annotator, label in final.votes.items() if label in names}
+        usable = final.label if final.label in names else None
+        how["not_of_the_rubric"] += final.label is not None and usable is None
+        items.append(LabelledItem(entry.case, usable, votes=votes, split=entry.split))
+    places = [item.case for item in items]
+    columns = tuple(line_up(places, judgments.values(), judge) for judge, judgments in given.values())
+    splits = tuple(dict.fromkeys(entry.split for entry in cases))
+    dataset = Dataset(found, version.id, f"Calibration set {version.id}", tuple(items), columns)
+    return LabelledSet(version, splits, dataset, dict(how) | counts, runs, left_out)
+
+
+def _set_aside(labels: Iterable[Sequence[Label]], rubric: Rubric[Any]) -> dict[str, int]:
+    counts = dict.fromkeys(("labels", "assisted", "by_model", "skipped", "other_rubric"), 0)
+    for label in (label for group in labels for label in group):
+        counts["labels"] += 1
+        if label.rubric != rubric.id:
+            counts["other_rubric"] += 1
+        elif label.kind == "model":
+            counts["by_model"] += 1
+        elif label.condition is LabelCondition.ASSISTED:
+            counts["assisted"] += 1
+        elif label.label is None:
+            counts["skipped"] += 1
+    return counts
+
+
+def _judged(
+    store: Store, version: SetVersion, rubric: Rubric[Any], wanted: Sequence[str]
+) -> tuple[dict[str, tuple[Judge, dict[str, Judgment]]], dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """Judgments by judge and case, the runs they are from, and the runs left out."""
+    of_judge: dict[str, list[Run]] = {}
+    left_out: list[str] = []
+    for run in store.runs.of_source(source_of(version.id)):
+        if run.rubric_hash != rubric.content_hash:
+            if run.rubric == rubric.id:
+                left_out.append(run.id)
+            continue
+        of_judge.setdefault(run.judge.name, []).append(run)
+    missing = [name for name in wanted if name not in of_judge]
+    if missing:
+        known = ", ".join(sorted(of_judge)) or "nobody yet"
+        raise NotFound(f"{', '.join(missing)} did not judge the set {version.id}; it was judged by {known}.")
+    given: dict[str, tuple[Judge, dict[str, Judgment]]] = {}
+    runs: dict[str, tuple[str, ...]] = {}
+    for name in wanted or of_judge:
+        newest = of_judge[name][-1].judge
+        mine = [run for run in of_judge[name] if run.judge.content_hash == newest.content_hash]
+        left_out.extend(run.id for run in of_judge[name] if run not in mine)
+        judgments: dict[str, Judgment] = {}
+        for run in mine:
+            judgments.update((judgment.case_id, judgment) for judgment in results(store, run.id))
+        given[name] = (newest, judgments)
+        runs[name] = tuple(run.id for run in mine)
+    return given, runs, tuple(left_out)
+
+
+def results(store: Store, run_id: str) -> Iterator[Judgment]:
+    """The current judgments of a run's cases, in their order."""
+    after = -1
+    while page := store.runs.results(run_id, after=after, limit=_PAGE):
+        yield from (judgment for _, judgment in page)
+        after = page[-1][0]
