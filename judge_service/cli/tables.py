@@ -47,7 +47,7 @@ def agreement_tables(rows: Sequence[Mapping[str, Any]]) -> "Iterator[Table]":
         )
         table.add_column("Judge\nstrategy", overflow="fold", width=21)
         for title in ("Accuracy\n%", "AB first\n%", "BA first\n%", "Both\nright %", "Same in\nboth %"):
-            table.add_column(title, justify="right", width=9)
+            table.add_column(title, justify="right", width=10)
         table.add_column("Flips\n1st+2nd", justify="right", width=7)
         table.add_column("Null\nof", justify="right", width=5)
         table.add_column("Kappa\nAB / BA", justify="right", width=8)

@@ -7,9 +7,9 @@ nothing.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from judge_service.errors import FieldProblem, InvalidInput
 from rubrics.records import Order, Slot
@@ -24,12 +24,21 @@ DEFAULT_STRATEGY = "default"
 """Strategy of a verdict line that names none."""
 
 
+def _number_as_text(value: Any) -> Any:
+    # A case file may number its cases; a judgment then carries the id as text.
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+CaseId = Annotated[str, BeforeValidator(_number_as_text), Field(min_length=1)]
+"""A case's id; a whole number is the same id as its digits."""
+
+
 class LabelledCase(BaseModel):
     """One line of a case file. Fields that the join does not need are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
-    id: str = Field(min_length=1)
+    id: CaseId
     group: str | None = None
     cluster: str | None = None
     """Names cases that are not independent, such as those of one prompt. None: the case stands alone."""
@@ -41,7 +50,7 @@ class RecordedVerdict(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
-    case_id: str = Field(min_length=1)
+    case_id: CaseId
     judge: str = Field(min_length=1)
     strategy: str = Field(default=DEFAULT_STRATEGY, min_length=1)
     order: Order
@@ -98,6 +107,11 @@ def read_objects(
             if not text.strip():
                 continue
             value = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
+            if "\\ud" in text.lower():
+                json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            problems.append(FieldProblem(f"{source} line {number}", "holds half of a surrogate pair"))
+            continue
         except (ValueError, RecursionError) as error:
             why = "is not UTF-8" if isinstance(error, UnicodeDecodeError) else f"is not one JSON object: {error}"
             problems.append(FieldProblem(f"{source} line {number}", why))
@@ -158,7 +172,10 @@ def read_labelled_cases(lines: Iterable[bytes], source: str = "cases") -> dict[s
 def _verdict_objects(
     lines: Iterable[bytes], source: str, problems: list[FieldProblem]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Verdict lines as they are; a judgment as `judge-service judge` writes it gives one for each order asked."""
+    """Verdict lines as they are; a judgment as `judge-service judge` writes it gives one for each order asked.
+
+    A case that ended before anything was asked, such as an empty pair, gives none and so counts as missing.
+    """
     for number, value in read_objects(lines, source, problems):
         if "identity" not in value or "outcome" not in value:
             yield number, value
@@ -168,7 +185,7 @@ def _verdict_objects(
         calls = value.get("calls")
         orders = [call.get("order") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
         asked = [order for order in ("AB", "BA") if order in orders]
-        if not asked:
+        if not asked and (value["outcome"] == "scored" or orders):
             problems.append(FieldProblem(f"{source} line {number}", "is a judgment, but not of a pair that was asked"))
         for order in asked:
             reading = readings.get(order.lower())

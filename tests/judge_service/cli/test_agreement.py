@@ -167,3 +167,46 @@ def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
     code, _, err = run(str(tmp_path / "none.jsonl"), str(tmp_path / "none.jsonl"))
     assert code == 2
     assert "does not exist" in err
+
+
+def test_a_pair_that_was_never_asked_stays_in_n_and_ids_may_be_numbers(cli: CommandLine) -> None:
+    cases = cli.folder / "pairs.jsonl"
+    write(
+        cases,
+        {"id": 1, "prompt": "p", "response_a": "longer", "response_b": "short", "human_label": "A"},
+        {"id": 2, "prompt": "p", "response_a": "", "response_b": "", "human_label": "B"},
+    )
+    out = cli.folder / "out.jsonl"
+    assert cli("judge", "pairwise", cases, "--judge", "longer", "-o", out).exit_code == 0
+    assert [row["outcome"] for row in cli.rows()] == ["scored", "not_applicable"]
+    done = cli("agreement", cases, out, "--json")
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(done.stdout)
+    assert (row["n"], row["accuracy"], row["n_missing"]) == (2, 50.0, 2)
+
+
+@pytest.mark.parametrize("field", ["group", "cluster", "note"])
+def test_half_a_surrogate_pair_is_a_bad_line(tmp_path: Path, files: tuple[Path, Path], field: str) -> None:
+    cases = tmp_path / "half.jsonl"
+    write(cases, {"id": "a", "human_label": "A", field: "\ud801"})
+    code, out, err = run(str(cases), str(files[1]), "--json")
+    assert (code, out) == (1, "")
+    assert "half.jsonl line 1: holds half of a surrogate pair" in err
+
+
+def test_an_interval_up_to_100_fits_its_column(tmp_path: Path) -> None:
+    ids = [f"c{i}" for i in range(92)]
+    cases = write(tmp_path / "c.jsonl", *({"id": i, "human_label": "A"} for i in ids))
+    verdicts = write(
+        tmp_path / "v.jsonl",
+        *(
+            {"case_id": i, "judge": "j", "order": o, "verdict": v}
+            for i in ids
+            for o, v in (("AB", "first"), ("BA", "second"))
+        ),
+    )
+    code, out, _ = run(str(cases), str(verdicts))
+    assert code == 0
+    assert "96.0-100.0" in out
+    assert "…" not in out
+    assert max(len(line.rstrip()) for line in out.split("\n")[:6]) <= 100
