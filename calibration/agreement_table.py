@@ -344,7 +344,11 @@ class _Replicates:
             return Estimate.undefined(Reason.EMPTY, n, "mean_of_orders")
         if len(orders) == 1:
             return self.share(self._columns[orders[0]] == human).flagged(Reason.SINGLE_ORDER.value)
-        right = sum(int((self._columns[side] == human).sum()) for side in orders)
+        hits = [self._columns[side] == human for side in orders]
+        right = sum(int(side.sum()) for side in hits)
+        if right in (0, 2 * n):
+            # Every resample would be the same; each case is one success or one failure, as in a single order.
+            return self.share(hits[0])
         credit = (self._states[1] == self._states[0]).astype(float) + (self._states[2] == self._states[0])
         replicates = ratio_replicates(self._counts @ credit, 2 * self._counts.sum(axis=1))
         return self._resampler.interval(right / (2 * n), replicates, numerator=right, denominator=2 * n)

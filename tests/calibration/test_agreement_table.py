@@ -149,3 +149,14 @@ def test_relabelling_responses_and_swapping_orders_changes_nothing_else(cases: l
     assert row.counts == mirrored.counts
     folded = sum(row.value(f"folded_{side}") for side in ("correct", "incorrect", "undecided"))
     assert folded == pytest.approx(100)
+
+
+@pytest.mark.parametrize("said", ["A", "B"])
+def test_a_judge_that_was_always_right_or_always_wrong_is_not_certain(said: str) -> None:
+    row = agreement_row(["A"] * 12, [said] * 12, [said] * 12)
+    accuracy, single = row.estimates["accuracy"], row.estimates["accuracy_AB"]
+    assert accuracy.value == single.value == (100.0 if said == "A" else 0.0)
+    assert (accuracy.low, accuracy.high) == (single.low, single.high)
+    assert accuracy.low is not None
+    assert accuracy.high is not None
+    assert accuracy.high - accuracy.low == pytest.approx(24.25, abs=0.01)
