@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -64,6 +64,8 @@ def judge(
     folder = output.absolute().parent
     if not folder.is_dir():
         raise InvalidInput(fields=[FieldProblem("--output", f"the folder {folder} does not exist")])
+    if output.exists() and output.samefile(cases):
+        raise InvalidInput(fields=[FieldProblem("--output", "is the case file itself, which would be overwritten")])
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     summary = asyncio.run(_judge(settings, found, judge_name, cases, output, limit, concurrency, retry_errors, fresh))
     if as_json:
@@ -143,22 +145,35 @@ class _FileOfCases:
 def write_judgments(
     service: "Service", cases: "Cases", rubric: "Rubric[Any]", judge: "Judge", output: Path
 ) -> "Summary":
-    """Write every case's current judgment to `output` in case order, whole or not at all; return the counts."""
+    """Write every case's current judgment to `output` in case order, whole or not at all; return the counts.
+
+    A pipe or a device is written as it is: it cannot be replaced, and must not be.
+    """
     from judge_service.cli.running import Stopped, Summary, recorded
     from judge_service.runs.exports import judgment_line
 
     summary = Summary()
+
+    def write(file: TextIO) -> None:
+        for judgment in recorded(service, cases, rubric, judge):
+            if judgment is None:
+                raise Stopped("A case has no judgment. Run the same command again.")
+            file.write(judgment_line(judgment))
+            summary.add(judgment)
+
+    if output.exists() and not output.is_file():
+        with output.open("w", encoding="utf-8", newline="\n") as stream:
+            write(stream)
+        return summary
+    # The file behind a link is replaced, not the link.
+    target = output.resolve()
     # A folder of its own would be on another file system; the rename below must not leave a half-written file.
-    handle, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.absolute().parent)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            for judgment in recorded(service, cases, rubric, judge):
-                if judgment is None:
-                    raise Stopped("A case has no judgment. Run the same command again.")
-                file.write(judgment_line(judgment))
-                summary.add(judgment)
+            write(file)
         Path(name).chmod(0o644)
-        Path(name).replace(output)
+        Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

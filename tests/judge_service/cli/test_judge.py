@@ -1,7 +1,9 @@
 """`judge-service judge`: what is written, what is not asked again, and the exit codes."""
 
 import json
+import os
 import stat
+import threading
 
 import pytest
 
@@ -203,3 +205,33 @@ def test_another_database(cli: CommandLine) -> None:
     bad = cli("judge", "pairwise", cli.pairs(1), "--judge", "longer", "-o", out, "--database", "nonsense")
     assert bad.exit_code == 1
     assert bad.stderr.startswith("Error: ")
+
+
+def test_the_case_file_is_never_overwritten(cli: CommandLine) -> None:
+    cases = cli.pairs(1)
+    before = cases.read_text()
+    link = cli.folder / "link.jsonl"
+    link.symlink_to(cases)
+    for output in (cases, link):
+        done = cli("judge", "pairwise", cases, "--judge", "longer", "-o", output)
+        assert done.exit_code == 1
+        assert "--output: is the case file itself" in done.stderr
+    assert cases.read_text() == before
+
+
+def test_a_link_stays_a_link_and_a_pipe_stays_a_pipe(cli: CommandLine) -> None:
+    target, link, pipe = (cli.folder / name for name in ("target.jsonl", "link.jsonl", "pipe"))
+    target.write_text("earlier\n")
+    link.symlink_to(target)
+    os.mkfifo(pipe)
+    cases = cli.pairs(3)
+    assert cli("judge", "pairwise", cases, "--judge", "longer", "-o", link).exit_code == 0
+    assert link.is_symlink()
+    assert len(cli.rows("target.jsonl")) == 3
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    assert cli("judge", "pairwise", cases, "--judge", "longer", "-o", pipe).exit_code == 0
+    reader.join(timeout=60)
+    assert pipe.is_fifo()
+    assert read == [target.read_text()]
