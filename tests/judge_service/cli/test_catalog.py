@@ -173,3 +173,11 @@ def test_a_wrong_setting_names_its_variable(cli: CommandLine, monkeypatch: pytes
     done = cli("keys", "list")
     assert done.exit_code == 1
     assert "JUDGE_SERVICE_PARALLEL" in done.stderr
+
+
+def test_a_database_that_cannot_be_opened_is_a_sentence(cli: CommandLine) -> None:
+    folder = cli.folder / "there.sqlite3"
+    folder.mkdir()
+    done = cli("keys", "list", "--database", f"sqlite:///{folder}")
+    assert done.exit_code == 1
+    assert "Error: The database file cannot be opened." in done.stderr
