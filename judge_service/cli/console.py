@@ -3,7 +3,9 @@
 Owns the words of a failure on standard error. Imports Rich only when something is printed.
 """
 
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -35,6 +37,18 @@ def err() -> "Console":
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 100)
+
+
+def program() -> str:
+    """What to type to run this program again: its name when the shell finds it, else its path."""
+    import shutil
+
+    called = Path(sys.argv[0])
+    found = shutil.which("judge-service")
+    if called.name != "judge-service" or (found is not None and Path(found).samefile(called)):
+        return "judge-service"
+    path = os.path.relpath(called)
+    return path if not path.startswith("..") else str(called.absolute())
 
 
 def note(text: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from judge_service.cli.console import err, note, out
+from judge_service.cli.console import err, note, out, program
 from judge_service.cli.options import settings_for
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ To use another model, add a judge to {judges_file}
   model = "openai/gpt-4o-mini"
   options = {{ api_key_env = "OPENAI_API_KEY" }}
 
-then:  judge-service judges probe mine
-       judge-service judge pairwise {folder}/pairwise.jsonl --judge mine -o judgments.jsonl
-or start the HTTP service:  judge-service serve"""
+then:  {program} judges probe mine
+       {program} judge pairwise {folder}/pairwise.jsonl --judge mine -o judgments.jsonl
+or start the HTTP service:  {program} serve"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ async def _tour(settings: "Settings", output: Path, bundled: bool) -> None:
     console.print(f"Report: {page.absolute()}", markup=False, style="bold", soft_wrap=True)
     console.print()
     judges_file = settings.judges_file or settings.data_dir / "judges.toml"
-    console.print(NEXT.format(judges_file=judges_file, folder=output), markup=False, soft_wrap=True)
+    console.print(NEXT.format(judges_file=judges_file, folder=output, program=program()), markup=False, soft_wrap=True)
 
 
 def read_samples(name: str, folder: Path) -> Samples:

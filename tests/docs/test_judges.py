@@ -84,7 +84,7 @@ def test_a_model_file_of_one_s_own_judges_a_pair(name: str, tmp_path: Path) -> N
 
 
 def test_the_three_ways_of_the_demo_are_those_of_the_documentation() -> None:
-    shown = NEXT.format(judges_file="judges.toml", folder="demo-output")
+    shown = NEXT.format(judges_file="judges.toml", folder="demo-output", program="judge-service")
     toml = "\n".join(
         line.strip() for line in shown.splitlines() if line.startswith("  ") and ("=" in line or "[" in line)
     )

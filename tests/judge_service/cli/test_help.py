@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -85,3 +86,17 @@ def test_an_unknown_command_or_option_is_a_usage_error() -> None:
 def test_version() -> None:
     result = CliRunner().invoke(app, ["version"])
     assert (result.exit_code, result.stdout) == (0, f"judge-service {__version__}\n")
+
+
+def test_the_program_is_named_as_it_must_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from judge_service.cli.console import program
+
+    script = tmp_path / ".venv" / "bin" / "judge-service"
+    script.parent.mkdir(parents=True)
+    script.touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert program() == ".venv/bin/judge-service"
+    monkeypatch.setenv("PATH", str(script.parent))
+    assert program() == "judge-service"
