@@ -7,6 +7,7 @@ from types import TracebackType
 
 from judge_service import __version__
 from judge_service.store.cache import Cache
+from judge_service.store.calibrations import Calibrations
 from judge_service.store.engine import Database, parse_url
 from judge_service.store.facts import Facts
 from judge_service.store.idempotency import Idempotency
@@ -38,6 +39,7 @@ class Store:
         self.facts = Facts(database)
         self.sets = Sets(database, clock)
         self.labels = Labels(database, clock)
+        self.calibrations = Calibrations(database, clock)
 
     @classmethod
     def open(cls, url: str, *, clock: Callable[[], datetime] = utc_now) -> "Store":

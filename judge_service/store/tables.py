@@ -293,3 +293,30 @@ class SetUseRow(Base, table=True):
     judge: str | None = Field(default=None, sa_type=ExactText)
     at: datetime = Field(sa_type=UtcDateTime)
     note: str = Field(sa_type=ExactText)
+
+
+class CalibrationRow(Base, table=True):
+    """What was measured about a judge on a frozen set. `summary` is what trust reads, `statistics` all of it."""
+
+    __tablename__ = "calibrations"
+
+    id: str = Field(primary_key=True)
+    rubric: str
+    rubric_hash: str
+    judge: str = Field(sa_type=ExactText)
+    judge_hash: str = Field(index=True)
+    set_id: str = Field(foreign_key="sets.id", index=True, ondelete="CASCADE")
+    summary: dict[str, Any] = Field(sa_type=JsonText)
+    statistics: dict[str, Any] = Field(sa_type=JsonText)
+    created_at: datetime = Field(sa_type=UtcDateTime, index=True)
+
+
+class ConfidenceMapRow(Base, table=True):
+    """A map of confidences that belongs to a calibration, or the refusal to fit one."""
+
+    __tablename__ = "confidence_maps"
+
+    id: str = Field(primary_key=True)
+    calibration_id: str = Field(foreign_key="calibrations.id", index=True, ondelete="CASCADE")
+    document: dict[str, Any] = Field(sa_type=JsonText)
+    created_at: datetime = Field(sa_type=UtcDateTime)
