@@ -43,7 +43,7 @@ class Preflight:
     def trust(self, rubric: Rubric[Any], judge: Judge) -> Trust:
         """What is known about this judge under this rubric before it answers."""
         judge_hash = self._hash(judge)
-        return self._judging.trust.trust(rubric.id, rubric.content_hash, judge, judge_hash, judge.model or judge.name)
+        return self._judging.trust.trust(rubric.id, rubric.content_hash, judge, judge_hash, None)
 
     def _hash(self, judge: Judge) -> str:
         try:

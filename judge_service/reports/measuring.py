@@ -1,0 +1,175 @@
+"""From a judge's figures on a frozen set to the calibration that is stored, and its map of confidences.
+
+Owns when a measurement supports no trust and when no map may be used, each with the reason in words.
+"""
+
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from calibration.agreement import PairedLabels
+from calibration.confidence import Forecasts
+from calibration.estimate import REASON_TEXT, Reason
+from calibration.recalibrate import FITTERS, MIN_CASES, cross_fit
+from calibration.resample import MIN_GROUPS, Resampler
+from judge_service.domain.calibration import Calibration, FittedMap
+from judge_service.domain.calibration_set import Split
+from judge_service.domain.canonical import content_hash
+from judge_service.domain.outcome import Outcome
+from judge_service.errors import Conflict, FieldProblem, InvalidInput
+from judge_service.reports.dataset import Dataset, JudgeColumn
+from judge_service.reports.labelled_set import LabelledSet
+from judge_service.reports.statistics import Rules, set_statistics
+
+ENOUGH_LABELS = 30
+"""Labels below which a measurement supports no trust."""
+ENOUGH_OF_CLASS = 10
+"""Labels that at least two classes need."""
+METHODS = tuple(FITTERS)
+DEFAULT_METHOD = "logistic"
+
+
+def measure(
+    labelled: LabelledSet,
+    split: Split,
+    now: datetime,
+    *,
+    method: str | None = DEFAULT_METHOD,
+    rules: Rules | None = None,
+) -> "list[tuple[Calibration, dict[str, Any], FittedMap | None]]":
+    """One calibration for each judge of a frozen set, with its figures and its map (None: no confidence to map).
+
+    A map is fitted on the calibration split only, cross-fitted by group; `method` None fits none. Raises Conflict for
+    an open set and InvalidInput for a split without a labelled case.
+    """
+    version = labelled.version
+    if version.content_hash is None:
+        raise Conflict(
+            f"The set {version.id} is not frozen, so nothing measured on it could be held against it later. Freeze it."
+        )
+    if method is not None and method not in METHODS:
+        raise InvalidInput(fields=[FieldProblem("map", f"is none of {', '.join(METHODS)}")])
+    if not labelled.dataset.labelled:
+        raise InvalidInput(
+            f"The split {split.value} of {version.id} holds no case with a final label.",
+            fields=[FieldProblem("split", "holds no case with a final label")],
+        )
+    figures = set_statistics(labelled, rules)
+    shared = {name: value for name, value in figures.items() if name not in ("judges", "slices")}
+    dataset = labelled.dataset.only(labelled.dataset.labelled)
+    found = []
+    for column, row in zip(dataset.columns, figures["judges"], strict=True):
+        calibration = _calibration(labelled, dataset, column, row, split, now)
+        fitted = None
+        if method is not None and split is Split.CALIBRATION:
+            fitted = fit(dataset, column, calibration, method, now)
+        record = {**shared, "judge": row, "map": None if fitted is None else fitted.model_dump(mode="json")}
+        found.append((calibration, record, fitted))
+    return found
+
+
+def _calibration(
+    labelled: LabelledSet, dataset: Dataset, column: JudgeColumn, row: dict[str, Any], split: Split, now: datetime
+) -> Calibration:
+    agreement = row["agreement"]
+    raw = agreement["raw_agreement"]
+    made = [judgment for judgment in column.judgments if judgment is not None]
+    # A judge's own failures name the configured model, since no reply could name another.
+    models = tuple(
+        sorted({judgment.model for judgment in made if judgment.outcome in (Outcome.SCORED, Outcome.INCONSISTENT)})
+    )
+    position = row.get("position") or {}
+    confidence = row.get("confidence") or {}
+    return Calibration(
+        id=f"cal_{uuid.uuid4().hex}",
+        rubric=dataset.rubric.id,
+        rubric_hash=dataset.rubric.content_hash,
+        judge=column.judge.name,
+        judge_hash=row["judge_hash"],
+        models=models,
+        set_id=labelled.version.id,
+        set_hash=labelled.version.content_hash or "",
+        split=split,
+        runs=labelled.runs[column.judge.name],
+        n=row["n"],
+        groups=len(set(dataset.groups)),
+        shortcoming=shortcoming(dataset, models, raw),
+        agreement=raw["value"],
+        agreement_low=raw["low"],
+        agreement_high=raw["high"],
+        kappa=agreement["cohen_kappa"]["value"],
+        position_consistency=position["consistency"]["value"] if position else None,
+        ece=confidence["ece"]["value"] if confidence else None,
+        created_at=now,
+    )
+
+
+def shortcoming(dataset: Dataset, models: Sequence[str], raw: dict[str, Any]) -> str | None:
+    """Why these labels and judgments support no trust in the judge; None when they do."""
+    n = len(dataset.human)
+    groups = len(set(dataset.groups))
+    classes = Counter(dataset.human).most_common(2)
+    if n < ENOUGH_LABELS:
+        return f"{n} labelled cases; at least {ENOUGH_LABELS} are needed."
+    if groups < MIN_GROUPS:
+        return f"{groups} independent groups of cases; at least {MIN_GROUPS} are needed."
+    if len(classes) < 2 or classes[1][1] < ENOUGH_OF_CLASS:
+        least = classes[1][1] if len(classes) > 1 else 0
+        return f"{least} labelled cases of the second class; at least {ENOUGH_OF_CLASS} are needed."
+    if not models:
+        return "The judge gave no verdict on any case."
+    if len(models) > 1:
+        return f"Several judge models answered ({', '.join(models)}); one measurement is of one model."
+    if raw["low"] is None:
+        return f"The agreement has no interval: {raw.get('interval_reason') or raw['undefined_reason']}."
+    return None
+
+
+def fit(
+    dataset: Dataset, column: JudgeColumn, calibration: Calibration, method: str, now: datetime
+) -> FittedMap | None:
+    """The judge's map of confidences, or the refusal with its reason; None where the judge states no confidence."""
+    stated = [j.confidence for j in column.judgments if j is not None and j.confidence is not None]
+    if not stated:
+        return None
+    sources = Counter(confidence.source for confidence in stated)
+    source = sources.most_common(1)[0][0]
+    labels = PairedLabels.of(dataset.predicted(column), dataset.human, dataset.rubric.scale.names)
+    groups = dataset.groups
+    confidences = dataset.confidences(column)
+    forecasts = Forecasts.of(confidences, labels.judge == labels.human, groups=groups)
+    if len(sources) > 1:
+        refused: str | None = f"The confidences come from several sources: {', '.join(sorted(sources))}."
+        result = None
+    elif method == "temperature" and len(dataset.rubric.scale.names) > 2:
+        refused = "A temperature keeps 0.5 fixed, which is wrong for more than two labels: choose logistic."
+        result = None
+    else:
+        kept = list(forecasts.groups or ())
+        grouped = len(set(kept)) < len(kept)
+        resampler = Resampler(len(forecasts), kept) if grouped and len(forecasts) else None
+        result = cross_fit(forecasts, method, resampler=resampler)
+        refused = None
+        if result.undefined_reason is Reason.TOO_FEW_LABELS:
+            refused = f"{len(forecasts)} labelled cases with a confidence; {method} needs {MIN_CASES[method]}."
+        elif result.undefined_reason is not None:
+            refused = f"It cannot be fitted: {REASON_TEXT[result.undefined_reason]}."
+        elif not result.kept:
+            refused = "Out of fold it does not improve the log loss: the interval of the improvement is not above 0."
+    used = result.map if result is not None and refused is None else None
+    parameters = {} if used is None else dict(used.parameters)
+    named = [calibration.id, source.value, method, parameters]
+    return FittedMap(
+        id=f"map_{content_hash(named)[:16]}",
+        calibration_id=calibration.id,
+        source=source,
+        wanted=method,
+        method="identity" if used is None else used.method,
+        parameters=parameters,
+        n=len(forecasts),
+        refused=refused,
+        quality={} if result is None else result.to_dict(),
+        created_at=now,
+    )
