@@ -69,3 +69,91 @@ def agreement_tables(rows: Sequence[Mapping[str, Any]]) -> "Iterator[Table]":
                 kappa(row, "kappa_AB") + ("\n" + kappa(row, "kappa_BA") if both else ""),
             )
         yield table
+
+
+def estimate(found: Mapping[str, Any] | None, *, share: bool = False) -> str:
+    """An estimate with its interval on a second line, or the reason why it is null; a `share` in percent."""
+    if found is None:
+        return reason("not measured")
+    if found["value"] is None:
+        return reason(found["undefined_reason"])
+
+    def shown(number: float) -> str:
+        return f"{number * 100:.1f}" if share else f"{number:.2f}"
+
+    interval = "" if found["low"] is None else f"\n[dim]{shown(found['low'])} to {shown(found['high'])}[/dim]"
+    return shown(found["value"]) + interval
+
+
+def statistics_tables(found: Mapping[str, Any]) -> "Iterator[Table]":
+    """One table for the whole set and one for each slice, a row a judge."""
+    facts = found["set"]
+    where = f", {facts['where']}" if facts["where"] else ""
+    splits = ", ".join(facts["splits"])
+    title = f"{facts['id']} ({facts['status']}), {found['rubric']}{where}, split {splits}"
+    yield _statistics_table(title, found["n_labelled"], found["tier"], found["judges"])
+    for key, rows in found["slices"].items():
+        for row in rows:
+            yield _statistics_table(f"{key} = {row['value']}", row["n"], row["tier"], row["judges"])
+
+
+def _statistics_table(title: str, n: int, tier: str, rows: Sequence[Mapping[str, Any]]) -> "Table":
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(
+        title=f"{escape(title)}\n{n} labelled cases: {tier}",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        header_style="bold",
+    )
+    table.add_column("Judge", overflow="fold", width=26)
+    for name in (
+        "Agreement\n%",
+        "Constant\nanswer %",
+        "Kappa",
+        "AC1",
+        "Same in both\norders %",
+        "ECE",
+        "No verdict\nof",
+    ):
+        table.add_column(name, justify="right")
+    for row in rows:
+        figures = row["agreement"]
+        position, confidence = row.get("position") or {}, row.get("confidence") or {}
+        counts = row["outcomes"]
+        failed = n - counts["scored"] - counts["tie"]
+        table.add_row(
+            escape(row["judge"]),
+            estimate(figures["raw_agreement"], share=True),
+            estimate({**figures["majority_baseline"], "low": None}, share=True),
+            estimate(figures["cohen_kappa"]),
+            estimate(figures["gwet_ac1"]),
+            estimate(position.get("consistency"), share=True),
+            estimate(confidence.get("ece")),
+            f"{failed}\n[dim]{n}[/dim]",
+        )
+    return table
+
+
+def calibration_table(rows: Sequence[Mapping[str, Any]]) -> "Table":
+    """What was measured and stored, a row a judge."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("Judge", "Labels", "Agreement %", "Kappa", "Supports trust", "Confidence map", box=None)
+    for row in rows:
+        fitted = row["map"]
+        said = "no confidence" if fitted is None else fitted["refused"] or f"{fitted['method']} {fitted['id']}"
+        table.add_row(
+            escape(row["judge"]),
+            str(row["n"]),
+            estimate(row["statistics"]["judge"]["agreement"]["raw_agreement"], share=True),
+            estimate(row["statistics"]["judge"]["agreement"]["cohen_kappa"]),
+            "yes" if row["shortcoming"] is None else escape(row["shortcoming"]),
+            escape(said),
+        )
+    return table

@@ -1,0 +1,279 @@
+"""`judge-service stats` and `judge-service calibrate`: what judges are worth on a calibration set, and keeping it.
+
+Owns the order of a calibration: judge what is missing by the ordinary run machinery, measure, store. Computes nothing.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from judge_service.cli.console import note, out, say_json
+from judge_service.cli.options import DatabaseOption, JsonOption, settings_for
+from judge_service.domain.calibration_set import Split
+
+if TYPE_CHECKING:
+    from judge_service.app import Service
+    from judge_service.domain.calibration_set import SetVersion
+    from judge_service.domain.case import Case
+    from judge_service.domain.judge import Judge
+    from rubrics.model import Rubric
+
+
+class Failures(StrEnum):
+    """How a case without a verdict counts."""
+
+    WRONG = "wrong"
+    TIE = "tie"
+    LEFT_OUT = "left_out"
+
+
+class Inconsistent(StrEnum):
+    """How a pair whose orders disagree counts."""
+
+    NOT_AGREE = "not_agree"
+    TIE = "tie"
+
+
+class MapMethod(StrEnum):
+    """Methods of recalibration."""
+
+    LOGISTIC = "logistic"
+    TEMPERATURE = "temperature"
+    BETA = "beta"
+    HISTOGRAM = "histogram"
+    ISOTONIC = "isotonic"
+    NONE = "none"
+
+
+RubricOption = Annotated[
+    str | None,
+    typer.Option("--rubric", metavar="NAME@V", help="Rubric whose labels count. Default: the set's own."),
+]
+
+
+def stats(
+    set_name: Annotated[
+        str, typer.Option("--set", metavar="NAME[@V]", help="Calibration set. Without @version: the newest.")
+    ],
+    judges: Annotated[
+        list[str] | None,
+        typer.Option("--judge", metavar="NAME", help="Judge to show; repeat it. Default: all that judged the set."),
+    ] = None,
+    rubric: RubricOption = None,
+    split: Annotated[Split | None, typer.Option(help="Cases of this split only. Default: the splits judged.")] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="KEY=VALUE", help="Cases with this metadata only (or group, split).")
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--by", metavar="KEY", help="Show slices by a metadata key, or by several: a,b. Repeat it."),
+    ] = None,
+    failures: Annotated[Failures, typer.Option(help="How a case without a verdict counts.")] = Failures.WRONG,
+    inconsistent: Annotated[
+        Inconsistent, typer.Option(help="How a pair whose orders disagree counts.")
+    ] = Inconsistent.NOT_AGREE,
+    positive: Annotated[
+        str | None, typer.Option(metavar="LABEL", help="Label that thresholds of a score decide about.")
+    ] = None,
+    threshold_from: Annotated[
+        str | None,
+        typer.Option(metavar="KEY=VALUE", help="Cases on which the threshold with the best F1 is chosen."),
+    ] = None,
+    target: Annotated[
+        float, typer.Option(min=0.01, max=0.99, help="Agreement that a usable threshold of confidence must reach.")
+    ] = 0.9,
+    fast: Annotated[bool, typer.Option("--fast", help="2,000 resamples instead of 10,000; figures say so.")] = False,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Agreement, order, confidence and more of every judge on a calibration set, each with its interval.
+
+    With --json every figure has its value, interval, n, method and, where it is null, the reason.
+    """
+    from calibration.resample import DEFAULT_RESAMPLES, FAST_RESAMPLES
+    from judge_service.reports.labelled_set import read_set
+    from judge_service.reports.statistics import Rules, set_statistics
+    from judge_service.store import Store
+
+    rules = Rules(
+        failures=failures.value,
+        inconsistent=inconsistent.value,
+        positive=positive,
+        threshold_from=threshold_from,
+        target=target,
+        resamples=FAST_RESAMPLES if fast else DEFAULT_RESAMPLES,
+    )
+    settings = settings_for(database)
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    with Store.open(settings.database) as store:
+        labelled = read_set(store, set_name, rubric=rubric, judges=judges or (), split=split)
+    found = set_statistics(labelled, rules, by=by or (), where=where)
+    if as_json:
+        say_json(found)
+        return
+    from judge_service.cli.tables import statistics_tables
+
+    console = out()
+    for table in statistics_tables(found):
+        console.print(table)
+        console.print()
+    if not found["judges"]:
+        note(
+            f"Nobody judged {labelled.version.id} yet: `judge-service calibrate {labelled.version.name} --judge NAME`."
+        )
+
+
+def calibrate(
+    set_name: Annotated[str, typer.Argument(metavar="SET", help="Frozen calibration set: NAME, or NAME@V.")],
+    judges: Annotated[
+        list[str], typer.Option("--judge", metavar="NAME", help="Judge to measure; repeat it for several.")
+    ],
+    split: Annotated[Split, typer.Option(help="Split to measure on.")] = Split.CALIBRATION,
+    rubric: RubricOption = None,
+    method: Annotated[
+        MapMethod, typer.Option("--map", help="How the confidence is recalibrated, on the calibration split.")
+    ] = MapMethod.LOGISTIC,
+    retry_errors: Annotated[
+        bool, typer.Option("--retry-errors", help="Ask again where the recorded outcome is a judge error.")
+    ] = False,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=1024, help="Cases judged at once. Default: what the judge allows."),
+    ] = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge a frozen set, measure the agreement with people, and keep it: later judgments carry it as trust.
+
+    What was judged before is not asked again. A judge that was recorded elsewhere is measured on its verdicts.
+    """
+    from judge_service.telemetry import configure_logging
+
+    settings = settings_for(database)
+    configure_logging("WARNING")
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    wanted = None if method is MapMethod.NONE else method.value
+    names = list(dict.fromkeys(judges))
+    found = asyncio.run(_calibrate(settings, set_name, names, split, rubric, wanted, retry_errors, concurrency))
+    if as_json:
+        say_json(found)
+        return
+    from judge_service.cli.tables import calibration_table
+
+    out().print(calibration_table(found))
+
+
+async def _calibrate(
+    settings: Any,
+    set_name: str,
+    names: list[str],
+    split: Split,
+    rubric: str | None,
+    method: str | None,
+    retry_errors: bool,
+    concurrency: int | None,
+) -> list[dict[str, Any]]:
+    from judge_service.app import Service
+    from judge_service.domain.calibration_set import UsePurpose
+    from judge_service.errors import Conflict
+    from judge_service.reports.labelled_set import read_set, rubric_of
+    from judge_service.reports.measuring import measure
+    from judge_service.store.store import utc_now
+
+    async with Service.open(settings) as service:
+        store = service.store
+        version = store.sets.get(set_name)
+        if version.status != "frozen":
+            raise Conflict(
+                f"The set {version.id} is not frozen. Freeze it: `judge-service sets freeze {version.name}`."
+            )
+        found = rubric_of(version, {label.rubric for label in store.labels.of(version.id)}, rubric)
+        for name in names:
+            await _judge(service, version, found, name, split, retry_errors, concurrency)
+        labelled = read_set(store, version.id, rubric=found.id, judges=names, split=split)
+        measured = measure(labelled, split, utc_now(), method=method)
+        rows = []
+        for calibration, statistics, fitted in measured:
+            store.calibrations.add(calibration, statistics, fitted)
+            purposes = [UsePurpose.SCORED] + ([UsePurpose.TUNED] if fitted is not None else [])
+            for purpose in purposes:
+                store.sets.record_use(version.id, split, calibration.judge_hash, purpose, judge=calibration.judge)
+            rows.append(
+                {
+                    **calibration.model_dump(mode="json"),
+                    "map": None if fitted is None else fitted.model_dump(mode="json"),
+                    "statistics": statistics,
+                }
+            )
+        return rows
+
+
+async def _judge(
+    service: "Service",
+    version: "SetVersion",
+    rubric: "Rubric[Any]",
+    name: str,
+    split: Split,
+    retry_errors: bool,
+    concurrency: int | None,
+) -> None:
+    """Have the judge judge what is missing; one that is not configured here must have judged the set elsewhere."""
+    from judge_service.cli.console import err
+    from judge_service.cli.progress import progress_bar
+    from judge_service.cli.running import Work, identify, judge_all
+    from judge_service.errors import InvalidInput, NotFound
+    from judge_service.reports.labelled_set import source_of
+
+    source = source_of(version.id)
+    try:
+        who: Judge | None = service.roster.get(name)
+    except NotFound:
+        if all(run.judge.name != name for run in service.store.runs.of_source(source)):
+            raise
+        who = None
+    _once_on_release(service, version, name, who, split)
+    if who is None:
+        return
+    service.judging.check(rubric, who)
+
+    def cases() -> "Iterable[Case]":
+        return (entry.case for entry in service.store.sets.cases(version.id, split))
+
+    work = identify(service, cases, rubric, who)
+    if work.n == 0:
+        raise InvalidInput(f"The split {split.value} of {version.id} holds no case.")
+    # A run of its own: the same cases judged from a file are another run, with another source.
+    own = Work(f"run_{hashlib.sha256(f'{source} {work.run_id}'.encode()).hexdigest()[:32]}", work.n)
+    with progress_bar(f"{version.id} by {name}", work.n, err()) as show:
+        await judge_all(
+            service,
+            cases,
+            rubric,
+            who,
+            own,
+            source=source,
+            retry_errors=retry_errors,
+            concurrency=concurrency,
+            on_progress=show,
+        )
+
+
+def _once_on_release(service: "Service", version: "SetVersion", name: str, who: "Judge | None", split: Split) -> None:
+    """Raise Conflict when this configuration was scored on the release split before."""
+    from judge_service.domain.calibration_set import UsePurpose
+    from judge_service.errors import Conflict
+
+    if split is not Split.RELEASE:
+        return
+    judge_hash = None if who is None else service.judging.judge_hash(who)
+    for use in service.store.sets.uses(version.id):
+        same = use.judge_hash == judge_hash if judge_hash is not None else use.judge == name
+        if use.split is Split.RELEASE and use.purpose is UsePurpose.SCORED and same:
+            raise Conflict(
+                f"{name} was scored on the release split of {version.id} on {use.at:%Y-%m-%d}, and a configuration is "
+                "scored there once. See `judge-service stats --split release`."
+            )
