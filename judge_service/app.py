@@ -26,9 +26,11 @@ from judge_service.gate.context import RequestContext
 from judge_service.gate.limits import Admission, BodyLimit, RateLimiter
 from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Roster
+from judge_service.reports.trust import StoredTrust
 from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.execute import Executor
 from judge_service.runs.local import LocalRunner
+from judge_service.runs.stored_judges import StoredJudges
 from judge_service.security.keys import issue
 from judge_service.settings import Settings
 from judge_service.store import Store
@@ -51,6 +53,7 @@ class Service:
     backends: BackendPool
     judging: Judging
     executor: Executor
+    stored_judges: StoredJudges
     preflight: Preflight = field(init=False)
     once: Once = field(init=False)
     background: BackgroundRuns = field(init=False)
@@ -74,12 +77,15 @@ class Service:
         store = Store.open(settings.database)
         try:
             backends = BackendPool(settings)
-            judging = Judging(roster, backends, fence_key=settings.fence_secret, cache=store.cache)
+            trust = StoredTrust(store)
+            judging = Judging(roster, backends, fence_key=settings.fence_secret, cache=store.cache, trust=trust)
             executor = Executor(store, judging)
+            stored_judges = StoredJudges(store, judging, settings)
+            stored_judges.read()
         except BaseException:
             store.close()
             raise
-        return cls(settings, store, roster, backends, judging, executor)
+        return cls(settings, store, roster, backends, judging, executor, stored_judges)
 
     async def aclose(self) -> None:
         """Let begun cases end, close the backends, then the database. Safe to call twice."""

@@ -7,10 +7,11 @@ import os
 import secrets
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated, Any
 
 import platformdirs
-from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 
 def default_threads() -> int:
@@ -54,7 +55,19 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1024, description="Largest request body accepted.")
     max_json_depth: int = Field(default=32, ge=4, description="Deepest nesting accepted in a JSON body.")
     requests_per_minute: int = Field(default=6000, ge=1, description="Requests per minute and API key.")
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Hosts with private addresses that judges set over the API may use, separated by commas.",
+    )
     log_level: str = Field(default="INFO", description="Level of the log on standard error.")
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        parts = value.split(",") if isinstance(value, str) else value
+        if isinstance(parts, list | tuple):
+            return tuple(part.strip().strip("[]").rstrip(".").casefold() for part in parts if part.strip())
+        return value
 
     @property
     def database(self) -> str:

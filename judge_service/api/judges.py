@@ -4,12 +4,13 @@ import asyncio
 from typing import Annotated, Any
 from urllib.parse import urlsplit, urlunsplit
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Body, Path, Request
+from fastapi.responses import JSONResponse, Response
 
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.services import Services, hash_of, services_of
 from judge_service.domain.judge import Judge
-from judge_service.errors import JudgeServiceError, NotFound
+from judge_service.errors import FieldProblem, InvalidInput, JudgeServiceError, NotFound
 from judge_service.gate.fields import did_you_mean
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.security.roles import Permission, may
@@ -80,6 +81,7 @@ def _judge(services: Services, name: str) -> Judge:
 async def list_judges(request: Request) -> dict[str, Any]:
     """Every judge of this installation, built-in ones first."""
     services = services_of(request)
+    await services.stored_judges.fresh()
     with_options = may(principal_of(request).role, Permission.CHECK_JUDGES)
     return {"items": [describe(services, judge, with_options=with_options) for judge in services.roster.all()]}
 
@@ -99,6 +101,7 @@ async def list_judges(request: Request) -> dict[str, Any]:
 async def read_judge(request: Request, name: Name) -> dict[str, Any]:
     """One judge with its hash and its trust per rubric."""
     services = services_of(request)
+    await services.stored_judges.fresh()
     judge = _judge(services, name)
     shown = describe(services, judge, with_options=may(principal_of(request).role, Permission.CHECK_JUDGES))
     trust: dict[str, Any] | None = None
@@ -132,10 +135,82 @@ async def read_judge(request: Request, name: Name) -> dict[str, Any]:
 async def check_judge(request: Request, name: Name) -> dict[str, Any]:
     """Compile every rubric's schemas for one judge and say what its backend would ignore, with the field's path."""
     services = services_of(request)
+    await services.stored_judges.fresh()
     judge = _judge(services, name)
     async with services.preflight.lock:
         found = [await asyncio.to_thread(_check, services, judge, rubric) for rubric in all_rubrics()]
     return {"judge": judge.name, "rubrics": found}
+
+
+_SET: dict[str, Any] = {
+    "name": "careful",
+    "backend": "baseline",
+    "model": "longer",
+    "description": "Prefers the longer answer, asked in one order only.",
+    "order_policy": "single_ab",
+}
+JudgeBody = Annotated[Judge, Body(openapi_examples={"a judge": {"summary": "A judge without a model", "value": _SET}})]
+
+
+def _shown(services: Services, judge: Judge, *, new: bool) -> Response:
+    shown = describe(services, judge, with_options=True)
+    headers = {"Location": f"/v1/judges/{judge.name}"} if new else {}
+    return JSONResponse(shown, status_code=201 if new else 200, headers=headers)
+
+
+@router.post(
+    "/judges",
+    summary="Add a judge",
+    response_class=Response,
+    responses={
+        **answers("The judge, which was set to exactly this before.", {**_EXAMPLE, **_SET}),
+        **answers("The new judge.", {**_EXAMPLE, **_SET}, status=201),
+        **problems(*GUARDED, 400, 409, 413, 415, 422),
+    },
+)
+@needs(Permission.MANAGE_JUDGES)
+async def add_judge(request: Request, body: JudgeBody) -> Response:
+    """Add a judge for all processes of this installation. It is opened to see that it can work; no call is made.
+
+    Options that name code or files of the server belong into the judges file; a private address needs the operator's
+    leave; a key is never sent here, only the name of the environment variable that holds it.
+    """
+    services = services_of(request)
+    new = await services.stored_judges.put(body, replace=False)
+    return _shown(services, body, new=new)
+
+
+@router.put(
+    "/judges/{name}",
+    summary="Set a judge",
+    response_class=Response,
+    responses={
+        **answers("The judge, replaced or unchanged.", {**_EXAMPLE, **_SET}),
+        **answers("The new judge.", {**_EXAMPLE, **_SET}, status=201),
+        **problems(*GUARDED, 400, 409, 413, 415, 422),
+    },
+)
+@needs(Permission.MANAGE_JUDGES)
+async def set_judge(request: Request, name: Name, body: JudgeBody) -> Response:
+    """Add the judge of this name or replace it. Judgments of the one before stay; its hash tells them apart."""
+    if body.name != name:
+        message = f"the path names the judge {name!a}"
+        raise InvalidInput(f"name: {message}.", fields=[FieldProblem("name", message)])
+    services = services_of(request)
+    new = await services.stored_judges.put(body, replace=True)
+    return _shown(services, body, new=new)
+
+
+@router.delete(
+    "/judges/{name}",
+    summary="Remove a judge",
+    responses={**answers("The judge that was removed.", {**_EXAMPLE, **_SET}), **problems(*GUARDED, 404, 409)},
+)
+@needs(Permission.MANAGE_JUDGES)
+async def remove_judge(request: Request, name: Name) -> dict[str, Any]:
+    """Remove a judge that was set over the API. Its judgments stay, and runs that were planned with it go on."""
+    services = services_of(request)
+    return describe(services, await services.stored_judges.remove(name), with_options=True)
 
 
 def _check(services: Services, judge: Judge, rubric: Rubric[Any]) -> dict[str, Any]:

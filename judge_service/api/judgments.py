@@ -80,6 +80,7 @@ async def create_judgment(
     """
     services = services_of(request)
     rubric = rubric_in(body.rubric)
+    await services.stored_judges.fresh()
     judge = judge_in(services, body.judge)
     case = case_in(body.case, rubric)
     preflight = services.preflight
@@ -95,6 +96,7 @@ async def create_judgment(
             raise ProviderRefused from error
         except ConfigurationError as error:
             raise unavailable(judge, error) from error
+        judgment = services.judging.as_of_now(judgment, rubric, judge)
         if body.require is not None:
             demand_calibrated(judgment.trust, judge, rubric)
         return Stored(judgment.id, judgment, 201 if judgment.created_at >= started else 200)

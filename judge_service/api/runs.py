@@ -254,6 +254,7 @@ async def start_run(request: Request, idempotency_key: IdempotencyKey = None) ->
     `judge` in the query) or as the `file` of a form. Work that is recorded already is not asked again.
     """
     services = services_of(request)
+    await services.stored_judges.fresh()
     wanted = await _wanted(request)
     judge = judge_in(services, wanted.options.judge)
     if wanted.options.require is not None:

@@ -16,6 +16,7 @@ from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Roster
 from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.execute import Executor
+from judge_service.runs.stored_judges import StoredJudges
 from judge_service.settings import Settings
 from judge_service.store import Store
 from rubrics.model import Rubric
@@ -31,6 +32,7 @@ class Services(Protocol):
     judging: Judging
     executor: Executor
     background: BackgroundRuns
+    stored_judges: StoredJudges
     preflight: Preflight
     once: Once
     admission: Admission

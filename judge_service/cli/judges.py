@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from judge_service.backends.catalog import BackendPool
     from judge_service.domain.judge import Judge
+    from judge_service.judging.roster import Roster
 
 app = typer.Typer(cls=Commands, help="List the judges, read one, check and probe them.", no_args_is_help=True)
 
@@ -43,10 +44,21 @@ def public_judge(judge: "Judge") -> dict[str, Any]:
 
 
 def _chosen(names: list[str] | None) -> "tuple[Judge, ...]":
+    roster = _roster()
+    return tuple(roster.get(name) for name in names) if names else roster.all()
+
+
+def _roster() -> "Roster":
+    """The judges of the program, of the judges file and of the database, where there is one already."""
+    from judge_service.app import Service
     from judge_service.judging.roster import Roster
 
-    roster = Roster.load(settings_for())
-    return tuple(roster.get(name) for name in names) if names else roster.all()
+    settings = settings_for()
+    if settings.database_url is None and not (settings.data_dir / "judge-service.sqlite3").exists():
+        return Roster.load(settings)
+    service = Service.open(settings)
+    asyncio.run(service.aclose())
+    return service.roster
 
 
 @app.command("list")

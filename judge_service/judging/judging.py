@@ -130,6 +130,10 @@ class Judging:
             return [self.backends.revision(self.roster.get(name)) for name in judge.panel]
         return [self.backends.revision(judge)]
 
+    def forget(self, judge: Judge) -> None:
+        """Drop what is kept of a judge that was changed or removed, so that its new limits hold."""
+        self._gates.pop(BackendPool.key(judge), None)
+
     def check(self, rubric: Rubric[Any], judge: Judge) -> None:
         """Refuse a rubric and judge that cannot work together, before any call.
 
@@ -203,7 +207,11 @@ class Judging:
             finding, calls = await self._panel(work, judge)
         else:
             finding, calls = await self._repeats(work, judge)
-        model = next((call.model for call in reversed(calls) if call.error is None), judge.model or judge.name)
+        reported = next((call.model for call in reversed(calls) if call.error is None), None)
+        measured = (rubric.id, rubric.content_hash, judge, judge_hash, reported)
+        confidence = finding.confidence
+        if confidence is not None:
+            confidence = self.trust.calibrated(*measured, confidence)
         usage = Usage()
         for call in calls:
             usage = usage + call.usage
@@ -214,7 +222,7 @@ class Judging:
             rubric_hash=rubric.content_hash,
             judge=judge.name,
             judge_hash=judge_hash,
-            model=model,
+            model=reported or judge.model or judge.name,
             case_id=case.id,
             case_hash=case_hash,
             group=case.group,
@@ -224,7 +232,7 @@ class Judging:
             detail=finding.detail,
             score=finding.score,
             label=finding.label,
-            confidence=finding.confidence,
+            confidence=confidence,
             votes=finding.votes,
             flags=_flags(finding, texts, calls),
             record=None if finding.record is None else finding.record.model_dump(mode="json"),
@@ -232,9 +240,19 @@ class Judging:
             calls=calls,
             usage=usage,
             latency_ms=(time.perf_counter() - started) * 1000,
-            trust=self.trust.trust(rubric.id, rubric.content_hash, judge, judge_hash, model),
+            trust=self.trust.trust(*measured),
             created_at=self.now(),
         )
+
+    def as_of_now(self, judgment: Judgment, rubric: Rubric[Any], judge: Judge) -> Judgment:
+        """A judgment that was recorded earlier with the trust and the calibrated confidence that hold today."""
+        reported = judgment.model if any(call.error is None for call in judgment.calls) else None
+        measured = (rubric.id, rubric.content_hash, judge, judgment.judge_hash, reported)
+        changed: dict[str, Any] = {"trust": self.trust.trust(*measured)}
+        if judgment.confidence is not None:
+            raw = judgment.confidence.model_copy(update={"calibrated": None, "map_version": None})
+            changed["confidence"] = self.trust.calibrated(*measured, raw)
+        return judgment.model_copy(update=changed)
 
     def _asker(self, work: _Work, judge: Judge) -> Asker:
         backend = self.backends.get(judge)

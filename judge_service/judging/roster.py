@@ -6,6 +6,7 @@ Owns reading the judges file. Knows no backend: whether a judge can be opened is
 import difflib
 import tomllib
 from collections.abc import Iterable
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -94,11 +95,20 @@ def read_judges(path: Path) -> tuple[Judge, ...]:
     return tuple(judges)
 
 
+class Origin(Enum):
+    """Where a judge comes from: the program, the operator's file, or the API."""
+
+    BUILT_IN = "built_in"
+    FILE = "file"
+    STORED = "stored"
+
+
 class Roster:
     """All judges of this installation by name. A later definition of a name replaces an earlier one."""
 
     def __init__(self, judges: Iterable[Judge] = BUILT_IN) -> None:
         self._judges = {judge.name: judge for judge in judges}
+        self._origins = dict.fromkeys(self._judges, Origin.BUILT_IN)
 
     @classmethod
     def load(cls, settings: Settings) -> "Roster":
@@ -122,6 +132,17 @@ class Roster:
         """Every judge, built-in ones first."""
         return tuple(self._judges.values())
 
-    def add(self, judge: Judge) -> None:
+    def add(self, judge: Judge, origin: Origin = Origin.FILE) -> None:
         """Add a judge or replace the one of that name."""
         self._judges[judge.name] = judge
+        self._origins[judge.name] = origin
+
+    def origin(self, name: str) -> Origin | None:
+        """Where the judge of that name comes from; None when there is none."""
+        return self._origins.get(name)
+
+    def remove(self, name: str) -> Judge:
+        """Take a judge out. Raises NotFound."""
+        judge = self.get(name)
+        del self._judges[name], self._origins[name]
+        return judge

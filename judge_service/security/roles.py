@@ -22,6 +22,8 @@ class Permission(StrEnum):
     CANCEL_RUNS = "runs:cancel"
     CHECK_JUDGES = "judges:check"
     """Compile every rubric on a judge."""
+    MANAGE_JUDGES = "judges:manage"
+    """Set and remove judges."""
     MANAGE_KEYS = "keys:manage"
     """Make, list and revoke API keys."""
 
