@@ -13,14 +13,22 @@ import typer
 
 from judge_service.cli.console import note, out, say_json
 from judge_service.cli.options import DatabaseOption, JsonOption, settings_for
-from judge_service.domain.calibration_set import Split
 
 if TYPE_CHECKING:
     from judge_service.app import Service
-    from judge_service.domain.calibration_set import SetVersion
+    from judge_service.domain.calibration_set import SetVersion, Split
     from judge_service.domain.case import Case
     from judge_service.domain.judge import Judge
     from rubrics.model import Rubric
+
+
+class SplitName(StrEnum):
+    """The splits of a set, named here too so that help needs no model."""
+
+    DEVELOPMENT = "development"
+    CALIBRATION = "calibration"
+    RELEASE = "release"
+    MONITORING = "monitoring"
 
 
 class Failures(StrEnum):
@@ -64,7 +72,9 @@ def stats(
         typer.Option("--judge", metavar="NAME", help="Judge to show; repeat it. Default: all that judged the set."),
     ] = None,
     rubric: RubricOption = None,
-    split: Annotated[Split | None, typer.Option(help="Cases of this split only. Default: the splits judged.")] = None,
+    split: Annotated[
+        SplitName | None, typer.Option(help="Cases of this split only. Default: the splits judged.")
+    ] = None,
     where: Annotated[
         str | None, typer.Option(metavar="KEY=VALUE", help="Cases with this metadata only (or group, split).")
     ] = None,
@@ -95,6 +105,7 @@ def stats(
     With --json every figure has its value, interval, n, method and, where it is null, the reason.
     """
     from calibration.resample import DEFAULT_RESAMPLES, FAST_RESAMPLES
+    from judge_service.domain.calibration_set import Split
     from judge_service.reports.labelled_set import read_set
     from judge_service.reports.statistics import Rules, set_statistics
     from judge_service.store import Store
@@ -110,7 +121,8 @@ def stats(
     settings = settings_for(database)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     with Store.open(settings.database) as store:
-        labelled = read_set(store, set_name, rubric=rubric, judges=judges or (), split=split)
+        part = None if split is None else Split(split.value)
+        labelled = read_set(store, set_name, rubric=rubric, judges=judges or (), split=part)
     found = set_statistics(labelled, rules, by=by or (), where=where)
     if as_json:
         say_json(found)
@@ -132,7 +144,7 @@ def calibrate(
     judges: Annotated[
         list[str], typer.Option("--judge", metavar="NAME", help="Judge to measure; repeat it for several.")
     ],
-    split: Annotated[Split, typer.Option(help="Split to measure on.")] = Split.CALIBRATION,
+    split: Annotated[SplitName, typer.Option(help="Split to measure on.")] = SplitName.CALIBRATION,
     rubric: RubricOption = None,
     method: Annotated[
         MapMethod, typer.Option("--map", help="How the confidence is recalibrated, on the calibration split.")
@@ -151,14 +163,16 @@ def calibrate(
 
     What was judged before is not asked again. A judge that was recorded elsewhere is measured on its verdicts.
     """
+    from judge_service.domain.calibration_set import Split
     from judge_service.telemetry import configure_logging
 
     settings = settings_for(database)
     configure_logging("WARNING")
     settings.data_dir.mkdir(parents=True, exist_ok=True)
+    part = Split(split.value)
     wanted = None if method is MapMethod.NONE else method.value
     names = list(dict.fromkeys(judges))
-    found = asyncio.run(_calibrate(settings, set_name, names, split, rubric, wanted, retry_errors, concurrency))
+    found = asyncio.run(_calibrate(settings, set_name, names, part, rubric, wanted, retry_errors, concurrency))
     if as_json:
         say_json(found)
         return
@@ -171,7 +185,7 @@ async def _calibrate(
     settings: Any,
     set_name: str,
     names: list[str],
-    split: Split,
+    split: "Split",
     rubric: str | None,
     method: str | None,
     retry_errors: bool,
@@ -217,7 +231,7 @@ async def _judge(
     version: "SetVersion",
     rubric: "Rubric[Any]",
     name: str,
-    split: Split,
+    split: "Split",
     retry_errors: bool,
     concurrency: int | None,
 ) -> None:
@@ -262,9 +276,9 @@ async def _judge(
         )
 
 
-def _once_on_release(service: "Service", version: "SetVersion", name: str, who: "Judge | None", split: Split) -> None:
+def _once_on_release(service: "Service", version: "SetVersion", name: str, who: "Judge | None", split: "Split") -> None:
     """Raise Conflict when this configuration was scored on the release split before."""
-    from judge_service.domain.calibration_set import UsePurpose
+    from judge_service.domain.calibration_set import Split, UsePurpose
     from judge_service.errors import Conflict
 
     if split is not Split.RELEASE:
