@@ -101,7 +101,7 @@ class StoredJudges:
             return origin is None
 
     async def remove(self, name: str) -> Judge:
-        """Remove a judge and return it; its judgments stay. Raises NotFound, and Conflict for a judge that is not stored or votes."""
+        """Remove a judge and return it; its judgments stay. Raises NotFound; Conflict when not stored, or a voter."""
         async with self._lock:
             await asyncio.to_thread(self.read)
             roster = self._judging.roster

@@ -129,3 +129,14 @@ def test_stretches_taken_as_they_are_fold_like_single_characters(text: str) -> N
         for char, following in zip(text, f"{text[1:]} ", strict=False)
     )
     assert fold(spread) == fold(text)
+
+
+ASCII = st.text(st.sampled_from("ab 9  \t\n\r\x00\x1b\x1c\x1f\x7f`'\".,-")) | st.text(st.characters(max_codepoint=127))
+
+
+@given(ASCII)
+def test_the_quick_way_for_ascii_folds_as_the_slow_one(text: str) -> None:
+    slow, quick = Folded(text), Folded(text)
+    slow._fold_slowly()
+    assert fold(text) == slow.folded.strip(" ")
+    assert (quick.folded, list(quick._starts), list(quick._ends)) == (slow.folded, list(slow._starts), list(slow._ends))
