@@ -42,6 +42,7 @@ class Reason(enum.StrEnum):
     SINGLE_ORDER = "single_order"
     NOT_ORDERED = "not_ordered"
     NOT_ESTIMATED = "not_estimated"
+    MIXED_CONDITIONS = "mixed_conditions"
 
 
 REASON_TEXT: Mapping[Reason, str] = {
@@ -66,6 +67,7 @@ REASON_TEXT: Mapping[Reason, str] = {
     Reason.SINGLE_ORDER: "not measured: the pairs were judged in one order only",
     Reason.NOT_ORDERED: "the labels have no order",
     Reason.NOT_ESTIMATED: "no interval is defined for this value",
+    Reason.MIXED_CONDITIONS: "made under different conditions, and nobody said that they may be averaged",
 }
 """One sentence a reader can understand, for each reason."""
 

@@ -65,7 +65,19 @@ def measure(
         fitted = None
         if method is not None and split is Split.CALIBRATION:
             fitted = fit(dataset, column, calibration, method, now)
-        record = {**shared, "judge": row, "map": None if fitted is None else fitted.model_dump(mode="json")}
+        # By case, so that corrected shares can be estimated from the very pairs, grouped as they are.
+        numbers = {group: number for number, group in enumerate(dict.fromkeys(dataset.groups))}
+        pairs = {
+            "judge": dataset.predicted(column),
+            "human": dataset.human,
+            "group": [numbers[group] for group in dataset.groups],
+        }
+        record = {
+            **shared,
+            "pairs": pairs,
+            "judge": row,
+            "map": None if fitted is None else fitted.model_dump(mode="json"),
+        }
         found.append((calibration, record, fitted))
     return found
 

@@ -77,6 +77,13 @@ class StoredTrust:
             return given
         return given.model_copy(update={"calibrated": _apply(fitted, given.value), "map_version": fitted.id})
 
+    def measurement(
+        self, rubric_id: str, rubric_hash: str, judge: Judge, judge_hash: str, model: str | None
+    ) -> Calibration | None:
+        """The calibration that supports the trust; None unless the judge is calibrated."""
+        trust, calibration = self._answer(rubric_id, rubric_hash, judge, judge_hash, model)
+        return calibration if trust.level is TrustLevel.CALIBRATED else None
+
     def _answer(
         self, rubric_id: str, rubric_hash: str, judge: Judge, judge_hash: str, model: str | None
     ) -> tuple[Trust, Calibration | None]:

@@ -3,7 +3,7 @@
 Owns the transitions between states: each is one conditional update, so a late writer never takes a state back.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -22,6 +22,7 @@ RUNS = table(RunRow)
 CASES = table(RunCaseRow)
 
 _CURRENT = and_(JUDGMENTS.c.identity == CASES.c.identity, JUDGMENTS.c.superseded_at.is_(None))
+_ROWS = 500
 _OPEN = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.CANCELLING)
 
 
@@ -38,6 +39,26 @@ class OutcomeCount:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """A planned case of a run and how it ended, without texts and calls. `outcome` None: not judged yet.
+
+    `group` and `metadata` are those of this run's case: a judgment may have been made for another run first.
+    """
+
+    case_id: str
+    identity: str
+    group: str | None
+    metadata: Mapping[str, Any]
+    outcome: Outcome | None
+    reason: str | None = None
+    label: str | None = None
+    score: float | None = None
+    enforcement: str | None = None
+    judge_hash: str | None = None
+    model: str | None = None
 
 
 class Runs:
@@ -177,6 +198,37 @@ class Runs:
             places = {row.id: row.position for row in connection.execute(query)}
             judgments = load(connection, select(JUDGMENTS).where(JUDGMENTS.c.id.in_(places)))
         return sorted(((places[judgment.id], judgment) for judgment in judgments), key=lambda pair: pair[0])
+
+    def rows(self, run_id: str) -> Iterator[ResultRow]:
+        """Every planned case in order with its current judgment's figures, read a page at a time."""
+        columns = ("outcome", "reason", "label", "score", "enforcement", "judge_hash", "model")
+        query = (
+            select(CASES.c.position, CASES.c.identity, CASES.c.case, *(JUDGMENTS.c[name] for name in columns))
+            .select_from(CASES.outerjoin(JUDGMENTS, _CURRENT))
+            .where(CASES.c.run_id == run_id)
+            .order_by(CASES.c.position)
+            .limit(_ROWS)
+        )
+        after = -1
+        while True:
+            with self._database.read() as connection:
+                page = connection.execute(query.where(CASES.c.position > after)).mappings().all()
+            for row in page:
+                fields = {name: row[name] for name in columns[1:]}
+                outcome = None if row["outcome"] is None else Outcome(row["outcome"])
+                case = row["case"]
+                yield ResultRow(
+                    case["id"], row["identity"], case.get("group"), case.get("metadata") or {}, outcome, **fields
+                )
+            if len(page) < _ROWS:
+                return
+            after = page[-1]["position"]
+
+    def identities(self, run_ids: Sequence[str]) -> set[str]:
+        """The work planned in any of these runs."""
+        query = select(CASES.c.identity).where(CASES.c.run_id.in_(run_ids))
+        with self._database.read() as connection:
+            return set(connection.execute(query).scalars())
 
     def counts(self, run_id: str, *, settled_for: bool | None = None) -> "Sequence[OutcomeCount]":
         """The run's current judgments, counted by outcome, reason and label.

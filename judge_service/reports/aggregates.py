@@ -1,0 +1,373 @@
+"""The numbers of a run, of its slices and of two runs side by side: intervals, bounds, corrected shares.
+
+Every number has its n, every null its reason. What was judged under different conditions is not averaged unless the
+caller says so. Quick counts while a run goes on are `runs.aggregate`'s.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from calibration.corrected import JudgeErrors, classical_mean, ppi_mean, rogan_gladen
+from calibration.estimate import Estimate, Reason
+from calibration.intervals import bonett_price, mean_t, proportion
+from calibration.paired import clustered_mean, paired_delta, paired_delta_by_slice
+from calibration.resample import FAST_RESAMPLES
+from calibration.tests import mcnemar
+from judge_service.domain.calibration import Calibration
+from judge_service.domain.outcome import Outcome
+from judge_service.domain.run import Run
+from judge_service.errors import Conflict, FieldProblem, InvalidInput, NotFound
+from judge_service.reports.trust import StoredTrust
+from judge_service.store import ResultRow, Store
+from rubrics.model import Rubric
+from rubrics.registry import UnknownRubric, get_rubric
+
+NO_VERDICT_BELOW = 30
+"""Cases of a slice below which it has an interval but no verdict."""
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What corrected shares are estimated from: a calibration and its pairs of labels, judge beside human."""
+
+    calibration: Calibration
+    judge: Sequence[str | None]
+    human: Sequence[str]
+    group: Sequence[int]
+    identities: frozenset[str]
+
+
+def run_aggregate(store: Store, run_id: str, *, by: str | None = None, mix: bool = False) -> dict[str, Any]:
+    """A run in numbers, and one slice for each value of the metadata key `by` (or `group`).
+
+    `mix`: average over different enforcement all the same. Raises NotFound, and InvalidInput for a key that no case
+    has or a rubric that this program does not know.
+    """
+    run = run_of(store, run_id)
+    rubric = rubric_of_run(run)
+    rows = list(store.runs.rows(run.id))
+    correction = correction_of(store, run, rows)
+    found = {
+        "run": run.id,
+        "rubric": run.rubric,
+        "rubric_hash": run.rubric_hash,
+        "judge": run.judge.name,
+        "status": run.status.value,
+        "mixed_allowed": mix,
+        **aggregate_rows(rubric, rows, mix=mix, correction=correction),
+    }
+    if by is not None:
+        found["slices"] = slices(rubric, rows, by, mix=mix, correction=correction)
+    return found
+
+
+def run_of(store: Store, run_id: str) -> Run:
+    """A run. Raises NotFound."""
+    run = store.runs.get(run_id)
+    if run is None:
+        raise NotFound(f"There is no run {run_id!r}.")
+    return run
+
+
+def rubric_of_run(run: Run) -> Rubric[Any]:
+    """The rubric version of a run. Raises InvalidInput when this program does not know it."""
+    try:
+        return get_rubric(run.rubric)
+    except UnknownRubric as error:
+        raise InvalidInput(str(error), fields=[FieldProblem("run", str(error))]) from None
+
+
+def correction_of(store: Store, run: Run, rows: Iterable[ResultRow]) -> Correction | None:
+    """What a calibration in force says about this run's judge; None without one, or for a run of several models."""
+    answered = [row for row in rows if row.outcome is Outcome.SCORED]
+    models = {row.model for row in answered}
+    hashes = {row.judge_hash for row in answered}
+    if len(models) != 1 or len(hashes) != 1:
+        return None
+    model, judge_hash = models.pop(), hashes.pop() or ""
+    calibration = StoredTrust(store).measurement(run.rubric, run.rubric_hash, run.judge, judge_hash, model)
+    if calibration is None:
+        return None
+    pairs = (store.calibrations.statistics(calibration.id) or {}).get("pairs")
+    if pairs is None:
+        return None
+    identities = frozenset(store.runs.identities(calibration.runs))
+    return Correction(calibration, pairs["judge"], pairs["human"], pairs["group"], identities)
+
+
+def aggregate_rows(
+    rubric: Rubric[Any], rows: Sequence[ResultRow], *, mix: bool = False, correction: Correction | None = None
+) -> dict[str, Any]:
+    """Counts, coverage, mean score with interval and bounds, the share of every label, and corrected shares.
+
+    `bounds` are the mean if every case without an outcome that counts (judge error, inconsistent, not judged) had had
+    the scale's minimum or maximum.
+    """
+    scored = [row for row in rows if row.outcome is Outcome.SCORED and row.score is not None]
+    outcomes = Counter(row.outcome.value if row.outcome is not None else "not_judged" for row in rows)
+    reasons = Counter(f"{row.outcome.value}:{row.reason}" for row in rows if row.outcome is not None and row.reason)
+    failed = outcomes["judge_error"] + outcomes["inconsistent"] + outcomes["not_judged"]
+    conditions = Counter(row.enforcement for row in scored)
+    mixed = len(conditions) > 1 and not mix
+    scale = rubric.scale
+    scores = [row.score for row in scored if row.score is not None]
+    total = float(sum(scores))
+    n = len(scored) + failed
+    found: dict[str, Any] = {
+        "n_total": len(rows),
+        "n_scored": len(scored),
+        "n_failed": failed,
+        "coverage": proportion(len(scored), len(rows)).to_dict(),
+        "outcomes": {name: outcomes[name] for name in (*(o.value for o in Outcome), "not_judged")},
+        "reasons": dict(sorted(reasons.items())),
+        "enforcement": {str(name): count for name, count in sorted(conditions.items(), key=str)},
+        "models": dict(sorted(Counter(str(row.model) for row in scored).items())),
+        "mean_score": (
+            Estimate.undefined(Reason.MIXED_CONDITIONS, len(scored), "mean") if mixed else _mean(scored, rubric)
+        ).to_dict(),
+        "bounds": None
+        if n == 0 or mixed
+        else {"low": (total + failed * scale.minimum) / n, "high": (total + failed * scale.maximum) / n, "n": n},
+        "labels": {name: _share(scored, name, mixed) for name in scale.names},
+    }
+    if mixed:
+        found["by_enforcement"] = {
+            str(kind): _mean([row for row in scored if row.enforcement == kind], rubric).to_dict()
+            for kind in sorted(conditions, key=str)
+        }
+    found["corrected"] = None if correction is None or mixed else corrected(rubric, scored, correction)
+    return found
+
+
+def _units(rows: Sequence[ResultRow]) -> list[str]:
+    return [f"case {row.case_id}" if row.group is None else f"group {row.group}" for row in rows]
+
+
+def _clustered(rows: Sequence[ResultRow]) -> bool:
+    units = _units(rows)
+    return len(set(units)) < len(units)
+
+
+def _mean(rows: Sequence[ResultRow], rubric: Rubric[Any]) -> Estimate:
+    """Mean score: Wilson for scores of 0 and 1, Student's t, or the clustered interval where groups hold several."""
+    scores = [row.score for row in rows if row.score is not None]
+    if not scores:
+        return Estimate.undefined(Reason.EMPTY, 0, "mean")
+    if _clustered(rows):
+        estimate = clustered_mean(scores, _units(rows))
+    elif set(scores) <= {0.0, 1.0}:
+        return proportion(int(sum(scores)), len(scores))
+    else:
+        estimate = mean_t(scores)
+    if estimate.low is None or estimate.high is None:
+        return estimate
+    low, high = max(estimate.low, rubric.scale.minimum), min(estimate.high, rubric.scale.maximum)
+    return replace(estimate, low=low, high=high)
+
+
+def _share(rows: Sequence[ResultRow], label: str, mixed: bool) -> dict[str, Any]:
+    if mixed:
+        return Estimate.undefined(Reason.MIXED_CONDITIONS, len(rows), "share").to_dict()
+    hits = [float(row.label == label) for row in rows]
+    if hits and _clustered(rows):
+        estimate = clustered_mean(hits, _units(rows))
+        if estimate.low is not None and estimate.high is not None:
+            estimate = replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
+        return replace(estimate, numerator=sum(hits), denominator=len(hits)).to_dict()
+    return proportion(int(sum(hits)), len(hits)).to_dict()
+
+
+def corrected(rubric: Rubric[Any], scored: Sequence[ResultRow], correction: Correction) -> dict[str, Any]:
+    """For every label: the judge's raw share, and what people would have said by Rogan-Gladen and by PPI++.
+
+    Over the usable verdicts of both. Cases of the calibration itself are left out of PPI++'s judged part. Which of the
+    two holds depends on what only the caller knows; `assumptions` says it.
+    """
+    known = [place for place, label in enumerate(correction.judge) if label is not None]
+    human = [correction.human[place] for place in known]
+    judge = [correction.judge[place] for place in known]
+    groups = [f"labelled {correction.group[place]}" for place in known]
+    fresh = [row for row in scored if row.identity not in correction.identities]
+    grouped = len(set(groups)) < len(groups) or _clustered(fresh)
+    labels = {}
+    for name in rubric.scale.names:
+        passed = [label == name for label in human]
+        said = [label == name for label in judge]
+        errors = JudgeErrors(
+            true_pass=sum(p and s for p, s in zip(passed, said, strict=True)),
+            human_pass=sum(passed),
+            true_fail=sum(not p and not s for p, s in zip(passed, said, strict=True)),
+            human_fail=len(passed) - sum(passed),
+        )
+        estimate = rogan_gladen(sum(row.label == name for row in scored), len(scored), errors)
+        if grouped:
+            estimate = estimate.flagged("groups_ignored")
+        extra: dict[str, Any] = {}
+        if grouped:
+            extra = {"labelled_groups": groups, "unlabelled_groups": _units(fresh), "resamples": FAST_RESAMPLES}
+        labels[name] = {
+            "raw": proportion(sum(row.label == name for row in scored), len(scored)).to_dict(),
+            "rogan_gladen": estimate.to_dict(),
+            "ppi_plus_plus": ppi_mean(
+                [float(p) for p in passed],
+                [float(s) for s in said],
+                [float(row.label == name) for row in fresh],
+                **extra,
+            ).to_dict(),
+            "labels_alone": classical_mean([float(p) for p in passed]).to_dict(),
+        }
+    return {
+        "calibration": correction.calibration.id,
+        "set": correction.calibration.set_id,
+        "assumptions": {
+            "rogan_gladen": "The judge errs as often on these cases as on the calibration set.",
+            "ppi_plus_plus": "The calibration set is a random sample of the population of these cases.",
+        },
+        "labels": labels,
+    }
+
+
+def _value(row: ResultRow, key: str) -> str | None:
+    if key in row.metadata:
+        value = row.metadata[key]
+        return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return row.group if key == "group" else None
+
+
+def slices(
+    rubric: Rubric[Any], rows: Sequence[ResultRow], key: str, *, mix: bool, correction: Correction | None
+) -> dict[str, Any]:
+    """The numbers of every value of a metadata key; cases without the key are counted, not dropped silently."""
+    parts: dict[str, list[ResultRow]] = {}
+    without = 0
+    for row in rows:
+        value = _value(row, key)
+        if value is None:
+            without += 1
+        else:
+            parts.setdefault(value, []).append(row)
+    if not parts:
+        raise InvalidInput(fields=[FieldProblem("slice", f"no case has metadata {key!r}")])
+    values = {}
+    for value in sorted(parts):
+        part = aggregate_rows(rubric, parts[value], mix=mix, correction=correction)
+        values[value] = {**part, "no_verdict": part["n_scored"] < NO_VERDICT_BELOW}
+    return {"key": key, "without_key": without, "values": values}
+
+
+def compare_runs(store: Store, a: str, b: str, *, by: str | None = None, mix: bool = False) -> dict[str, Any]:
+    """Run `b` minus run `a`, paired on the cases (by id) that both scored, with the interval of the difference.
+
+    Raises NotFound; Conflict when the two were made under different rubric contents or enforcement and `mix` is False,
+    or have no case in common.
+    """
+    runs = [run_of(store, a), run_of(store, b)]
+    rubric = rubric_of_run(runs[1])
+    tables = [{row.case_id: row for row in store.runs.rows(run.id)} for run in runs]
+    reasons, notes = differences(runs, tables)
+    if reasons and not mix:
+        raise Conflict(
+            f"{' '.join(reasons)} A difference would mix the two. Say explicitly that it may.",
+            extra={"differences": reasons},
+        )
+    common = [case_id for case_id in tables[0] if case_id in tables[1]]
+    if not common:
+        raise Conflict(f"Runs {a} and {b} have no case id in common.")
+    first = [tables[0][case_id] for case_id in common]
+    second = [tables[1][case_id] for case_id in common]
+    before, after = [_counted(row) for row in first], [_counted(row) for row in second]
+    units = _units(first)
+    delta = paired_delta(before, after, groups=units)
+    both = [(x, y) for x, y in zip(first, second, strict=True) if _counted(x) is not None and _counted(y) is not None]
+    found: dict[str, Any] = {
+        "a": _side(runs[0], tables[0]),
+        "b": _side(runs[1], tables[1]),
+        "rubric": rubric.id,
+        "mixed": reasons,
+        "notes": notes,
+        "n_common": len(common),
+        "n_paired": len(both),
+        "only_in_a": len(tables[0]) - len(common),
+        "only_in_b": len(tables[1]) - len(common),
+        "difference": delta.to_dict(),
+        "mean_a": _mean([x for x, _ in both], rubric).to_dict(),
+        "mean_b": _mean([y for _, y in both], rubric).to_dict(),
+        "verdict": _verdict(delta.mean),
+    }
+    scores = {row.score for pair in both for row in pair}
+    if both and scores <= {0.0, 1.0}:
+        gained = sum(x.score == 0 and y.score == 1 for x, y in both)
+        lost = sum(x.score == 1 and y.score == 0 for x, y in both)
+        found["pass_rate_difference"] = bonett_price(gained, lost, len(both)).to_dict()
+        found["mcnemar"] = mcnemar(gained, lost).to_dict()
+    if by is not None:
+        found["slices"] = _compared_slices(first, before, after, units, by)
+    return found
+
+
+def _counted(row: ResultRow) -> float | None:
+    return row.score if row.outcome is Outcome.SCORED else None
+
+
+def differences(runs: Sequence[Run], tables: Sequence[Mapping[str, ResultRow]]) -> tuple[list[str], list[str]]:
+    """What forbids averaging two runs together, and what a reader must know besides."""
+    reasons, notes = [], []
+    if runs[0].rubric_hash != runs[1].rubric_hash:
+        reasons.append(f"The runs were made under different rubrics ({runs[0].rubric} and {runs[1].rubric}).")
+        if runs[0].rubric == runs[1].rubric:
+            reasons[-1] = f"The runs were made under different contents of {runs[0].rubric}."
+    kinds = [sorted({str(row.enforcement) for row in table.values() if _counted(row) is not None}) for table in tables]
+    if all(kinds) and kinds[0] != kinds[1]:
+        reasons.append(f"Their enforcement differs ({', '.join(kinds[0])} and {', '.join(kinds[1])}).")
+    if runs[0].judge.content_hash != runs[1].judge.content_hash:
+        notes.append(f"Different judges ({runs[0].judge.name} and {runs[1].judge.name}): the difference is theirs too.")
+    models = [sorted({str(row.model) for row in table.values() if _counted(row) is not None}) for table in tables]
+    if all(models) and models[0] != models[1] and not notes:
+        notes.append(f"Different judge models ({', '.join(models[0])} and {', '.join(models[1])}) answered.")
+    return reasons, notes
+
+
+def _side(run: Run, table: Mapping[str, ResultRow]) -> dict[str, Any]:
+    outcomes = Counter(row.outcome.value if row.outcome is not None else "not_judged" for row in table.values())
+    return {
+        "run": run.id,
+        "rubric": run.rubric,
+        "judge": run.judge.name,
+        "source": run.source,
+        "status": run.status.value,
+        "n_total": len(table),
+        "n_scored": outcomes["scored"],
+        "outcomes": dict(sorted(outcomes.items())),
+    }
+
+
+def _verdict(mean: Estimate) -> str:
+    """`better`, `worse` or `not separated`; `not enough evidence` below 30 pairs or without an interval."""
+    if mean.low is None or mean.high is None or mean.n < NO_VERDICT_BELOW:
+        return "not enough evidence"
+    return "better" if mean.low > 0 else "worse" if mean.high < 0 else "not separated"
+
+
+def _compared_slices(
+    rows: Sequence[ResultRow],
+    before: Sequence[float | None],
+    after: Sequence[float | None],
+    units: Sequence[str],
+    key: str,
+) -> dict[str, Any]:
+    kept = [place for place, row in enumerate(rows) if _value(row, key) is not None]
+    if not kept:
+        raise InvalidInput(fields=[FieldProblem("slice", f"no common case has metadata {key!r}")])
+    # A prefix keeps a slice called `all` apart from the whole.
+    found = paired_delta_by_slice(
+        [before[i] for i in kept],
+        [after[i] for i in kept],
+        [f"={_value(rows[i], key)}" for i in kept],
+        groups=[units[i] for i in kept],
+    )
+    values = {
+        name[1:]: {**delta.to_dict(), "verdict": _verdict(delta.mean)} for name, delta in found.items() if name != "all"
+    }
+    return {"key": key, "without_key": len(rows) - len(kept), "values": values}
