@@ -157,3 +157,88 @@ def calibration_table(rows: Sequence[Mapping[str, Any]]) -> "Table":
             escape(said),
         )
     return table
+
+
+def rows_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> "Table":
+    """Rows as they are, a column a name."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in names:
+        table.add_column(name.replace("_", " ").capitalize(), overflow="fold")
+    for row in rows:
+        table.add_row(*("" if row[name] is None else escape(str(row[name])) for name in names))
+    return table
+
+
+def aggregate_tables(found: Mapping[str, Any]) -> "Iterator[Table]":
+    """A run's numbers and those of its slices, then the shares of its labels, raw and corrected."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(
+        title=escape(f"{found['run']}: {found['rubric']} by {found['judge']}, {found['status']}"),
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        header_style="bold",
+    )
+    for name in ("Part", "Scored\nof", "Failed", "Mean score", "If all failed were\nworst / best"):
+        table.add_column(name, justify="left" if name == "Part" else "right")
+    parts = {"all": found}
+    if "slices" in found:
+        parts |= {f"{found['slices']['key']} = {value}": part for value, part in found["slices"]["values"].items()}
+    for name, part in parts.items():
+        ends = part["bounds"]
+        table.add_row(
+            escape(name),
+            f"{part['n_scored']}\n[dim]{part['n_total']}[/dim]",
+            str(part["n_failed"]),
+            estimate(part["mean_score"]),
+            "" if ends is None else f"{ends['low']:.2f} / {ends['high']:.2f}",
+        )
+    yield table
+    labels = Table("Label", "Share %", box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    fixed = found["corrected"]
+    if fixed is not None:
+        labels.add_column("Rogan-Gladen %", justify="right")
+        labels.add_column("PPI++ %", justify="right")
+    for name, share in found["labels"].items():
+        row = [escape(name), estimate(share, share=True)]
+        if fixed is not None:
+            row += [estimate(fixed["labels"][name][way], share=True) for way in ("rogan_gladen", "ppi_plus_plus")]
+        labels.add_row(*row)
+    yield labels
+
+
+def comparison_table(found: Mapping[str, Any]) -> "Table":
+    """The difference of two runs, and of their slices."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(
+        title=escape(f"{found['b']['run']} minus {found['a']['run']}: {found['n_paired']} cases scored in both"),
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        header_style="bold",
+    )
+    for name in ("Part", "Pairs", "Difference", "Wins / losses / ties", "Verdict"):
+        table.add_column(name)
+    parts = {"all": {**found["difference"], "verdict": found["verdict"]}}
+    if "slices" in found:
+        parts |= {f"{found['slices']['key']} = {value}": part for value, part in found["slices"]["values"].items()}
+    for name, part in parts.items():
+        table.add_row(
+            escape(name),
+            str(part["mean"]["n"]),
+            estimate(part["mean"]),
+            f"{part['wins']} / {part['losses']} / {part['ties']}",
+            part["verdict"],
+        )
+    return table

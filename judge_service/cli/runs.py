@@ -1,0 +1,114 @@
+"""`judge-service runs`: the numbers of a run, and of two runs side by side."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from judge_service.cli.console import Commands, note, out, say_json
+from judge_service.cli.options import DatabaseOption, JsonOption, settings_for
+
+if TYPE_CHECKING:
+    from judge_service.store import Store
+
+app = typer.Typer(cls=Commands, help="List runs, read the numbers of one, compare two.", no_args_is_help=True)
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run, as in `judge-service runs list`.")]
+SliceOption = Annotated[
+    str | None, typer.Option("--slice", metavar="KEY", help="Show slices by this metadata key (or group) too.")
+]
+MixOption = Annotated[
+    bool,
+    typer.Option(
+        "--mix", help="Average over different enforcement or rubric versions all the same; the result says so."
+    ),
+]
+
+
+@contextmanager
+def _opened(database: str | None) -> "Iterator[Store]":
+    from judge_service.store import Store
+
+    settings = settings_for(database)
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    with Store.open(settings.database) as store:
+        yield store
+
+
+@app.command("list")
+def list_runs(
+    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="The newest N runs.")] = 20,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List runs, newest first."""
+    with _opened(database) as store:
+        found = store.runs.list(limit=limit)
+    rows: list[dict[str, Any]] = [
+        {
+            "id": run.id,
+            "rubric": run.rubric,
+            "judge": run.judge.name,
+            "status": run.status.value,
+            "cases": run.n_planned,
+            "source": run.source,
+            "created_at": run.created_at.isoformat(),
+        }
+        for run in found
+    ]
+    if as_json:
+        say_json(rows)
+        return
+    from judge_service.cli.tables import rows_table
+
+    out().print(rows_table(rows, ("id", "rubric", "judge", "status", "cases", "source")))
+
+
+@app.command("show")
+def show_run(
+    run_id: RunArgument,
+    slice_by: SliceOption = None,
+    mix: MixOption = False,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a run in numbers: coverage, mean with interval and bounds, labels, corrected shares, slices."""
+    from judge_service.reports.aggregates import run_aggregate
+
+    with _opened(database) as store:
+        found = run_aggregate(store, run_id, by=slice_by, mix=mix)
+    if as_json:
+        say_json(found)
+        return
+    from judge_service.cli.tables import aggregate_tables
+
+    for table in aggregate_tables(found):
+        out().print(table)
+        out().print()
+    if found["corrected"] is None:
+        note("Not corrected for the judge's errors: no calibration in force supports this judge.")
+
+
+@app.command("compare")
+def compare(
+    a: Annotated[str, typer.Argument(metavar="RUN_A", help="The run to compare with.")],
+    b: Annotated[str, typer.Argument(metavar="RUN_B", help="The run whose gain over RUN_A is shown.")],
+    slice_by: SliceOption = None,
+    mix: MixOption = False,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two runs on the cases both scored: the paired difference with its interval."""
+    from judge_service.reports.aggregates import compare_runs
+
+    with _opened(database) as store:
+        found = compare_runs(store, a, b, by=slice_by, mix=mix)
+    if as_json:
+        say_json(found)
+        return
+    from judge_service.cli.tables import comparison_table
+
+    for sentence in (*found["mixed"], *found["notes"]):
+        note(sentence)
+    out().print(comparison_table(found))
