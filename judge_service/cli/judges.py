@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from judge_service.backends.catalog import BackendPool
     from judge_service.domain.judge import Judge
+    from judge_service.errors import JudgeServiceError
     from judge_service.judging.roster import Roster
 
 app = typer.Typer(cls=Commands, help="List the judges, read one, check and probe them.", no_args_is_help=True)
@@ -96,6 +97,51 @@ def show_judge(name: NameArgument, as_json: JsonOption = False) -> None:
             console.print(f"{key:14} {value}", markup=False)
 
 
+def _members(chosen: "tuple[Judge, ...]") -> "tuple[list[Judge], list[tuple[str, str]]]":
+    """The judges that can be opened: a panel stands for its members. Beside them, panels that cannot work, and why."""
+    from judge_service.judging.roster import panel_problems
+
+    roster = _roster()
+    judges: dict[str, Judge] = {}
+    wrong = []
+    for judge in chosen:
+        if problems := panel_problems(judge, roster):
+            wrong.append((judge.name, " ".join(f"{problem.path}: {problem.message}" for problem in problems)))
+            continue
+        for name in judge.panel or (judge.name,):
+            judges.setdefault(name, roster.get(name))
+    return list(judges.values()), wrong
+
+
+def _why(error: "JudgeServiceError") -> str:
+    from judge_service.telemetry import redact
+
+    return redact(" ".join([error.message, *(f"{problem.path}: {problem.message}." for problem in error.fields)]))
+
+
+def _unusable(name: str, message: str) -> dict[str, Any]:
+    return {
+        "judge": name,
+        "rubric": None,
+        "step": None,
+        "enforcement": None,
+        "logprobs": None,
+        "ignored": [],
+        "error": message,
+    }
+
+
+def _unreachable(name: str, model: str | None, message: str) -> dict[str, Any]:
+    return {
+        "judge": name,
+        "ready": False,
+        "constraint_honoured": None,
+        "logprobs": None,
+        "model": model,
+        "message": message,
+    }
+
+
 def compile_rows(judge: "Judge", pool: "BackendPool") -> list[dict[str, Any]]:
     """What the judge's backend makes of every step of every rubric: one row a step, no call made.
 
@@ -108,17 +154,7 @@ def compile_rows(judge: "Judge", pool: "BackendPool") -> list[dict[str, Any]]:
         backend = pool.get(judge)
         capabilities = backend.capabilities
     except JudgeServiceError as error:
-        return [
-            {
-                "judge": judge.name,
-                "rubric": None,
-                "step": None,
-                "enforcement": None,
-                "logprobs": None,
-                "ignored": [],
-                "error": error.message,
-            }
-        ]
+        return [_unusable(judge.name, _why(error))]
     rows = []
     for rubric in all_rubrics():
         for step, constraint in rubric.sample_constraints().items():
@@ -145,10 +181,11 @@ def check_judges(names: NamesArgument = None, as_json: JsonOption = False) -> No
     """
     from judge_service.backends.catalog import BackendPool
 
-    judges = [judge for judge in _chosen(names) if not judge.panel]
+    judges, wrong = _members(_chosen(names))
     pool = BackendPool(settings_for())
     try:
         rows = [row for judge in judges for row in compile_rows(judge, pool)]
+        rows += [_unusable(name, message) for name, message in wrong]
     finally:
         asyncio.run(pool.aclose())
     if as_json:
@@ -183,7 +220,9 @@ def probe_judges(names: NamesArgument = None, as_json: JsonOption = False) -> No
 
     Makes one call a judge. Exit code 1 when one is not ready or does not honour its constraint.
     """
-    rows = asyncio.run(_probe([judge for judge in _chosen(names) if not judge.panel]))
+    judges, wrong = _members(_chosen(names))
+    rows = asyncio.run(_probe(judges))
+    rows += [_unreachable(name, None, message) for name, message in wrong]
     if as_json:
         say_json(rows)
     else:
@@ -221,16 +260,7 @@ async def _probe(judges: "list[Judge]") -> list[dict[str, Any]]:
             try:
                 found = await pool.get(judge).probe()
             except JudgeServiceError as error:
-                rows.append(
-                    {
-                        "judge": judge.name,
-                        "ready": False,
-                        "constraint_honoured": None,
-                        "logprobs": None,
-                        "model": judge.model or None,
-                        "message": error.message,
-                    }
-                )
+                rows.append(_unreachable(judge.name, judge.model or None, _why(error)))
                 continue
             rows.append(
                 {

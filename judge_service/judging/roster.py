@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from judge_service.domain.judge import ConfidenceSource, Judge, Limits, OrderPolicy
-from judge_service.errors import ConfigurationError, NotFound
+from judge_service.errors import ConfigurationError, FieldProblem, NotFound
 from judge_service.judging.cases import field_problems
 from judge_service.settings import Settings
 
@@ -83,9 +83,8 @@ def read_judges(path: Path) -> tuple[Judge, ...]:
     tables = content.get("judges", {})
     unknown = sorted(set(content) - {"judges"})
     if unknown or not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise ConfigurationError(
-            f"{path.name} may hold [judges.NAME] tables only; found {', '.join(unknown) or 'else'}."
-        )
+        found = ", ".join(unknown) or "a plain value under `judges`"
+        raise ConfigurationError(f"{path.name} may hold [judges.NAME] tables only; found {found}.")
     judges = []
     for name, table in tables.items():
         try:
@@ -115,8 +114,17 @@ class Roster:
         """The built-in judges and those of the judges file in force. Raises ConfigurationError."""
         roster = cls()
         if (path := settings.judges_path) is not None:
-            for judge in read_judges(path):
+            added = read_judges(path)
+            for judge in added:
                 roster.add(judge)
+            problems = [
+                FieldProblem(f"judges.{judge.name}.{problem.path}", problem.message)
+                for judge in added
+                for problem in panel_problems(judge, roster, members_may_follow=True)
+            ]
+            if problems:
+                listed = "; ".join(f"{problem.path}: {problem.message}" for problem in problems[:5])
+                raise ConfigurationError(f"{path.name} is not usable: {listed}", fields=problems)
         return roster
 
     def get(self, name: str) -> Judge:
@@ -146,3 +154,25 @@ class Roster:
         judge = self.get(name)
         del self._judges[name], self._origins[name]
         return judge
+
+
+def panel_problems(judge: Judge, roster: Roster, *, members_may_follow: bool = False) -> list[FieldProblem]:
+    """What is wrong with a judge's panel, by field; nothing for a judge without one.
+
+    With `members_may_follow` a member that is not there is no problem: the database may hold it.
+    """
+    if not judge.panel:
+        return []
+    problems = []
+    for index, name in enumerate(judge.panel):
+        try:
+            member = roster.get(name)
+        except NotFound as error:
+            if not members_may_follow:
+                problems.append(FieldProblem(f"panel[{index}]", error.message))
+            continue
+        if member.panel or name == judge.name:
+            problems.append(FieldProblem(f"panel[{index}]", "a panel may not contain a panel"))
+    if judge.quorum is not None and judge.quorum > len(judge.panel):
+        problems.append(FieldProblem("quorum", "the quorum is larger than the panel"))
+    return problems

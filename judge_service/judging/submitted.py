@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from judge_service.backends.catalog import BackendPool
 from judge_service.backends.transport import check_base_url, is_private, literal_address, may_be_private
 from judge_service.domain.judge import Judge
-from judge_service.errors import ConfigurationError, FieldProblem, InvalidInput, MissingModel, NotFound
-from judge_service.judging.roster import Roster
+from judge_service.errors import ConfigurationError, FieldProblem, InvalidInput, MissingModel
+from judge_service.judging.roster import Roster, panel_problems
 from judge_service.settings import Settings
 from judge_service.telemetry import redact
 
@@ -54,18 +54,7 @@ def check_submitted(judge: Judge, roster: Roster, backends: BackendPool, setting
     """Raise InvalidInput unless the judge may be set over the API and can be opened. Blocks; makes no call."""
     refuse_unsafe(judge, settings)
     if judge.panel:
-        problems = []
-        for index, name in enumerate(judge.panel):
-            try:
-                member = roster.get(name)
-            except NotFound as error:
-                problems.append(FieldProblem(f"panel[{index}]", error.message))
-                continue
-            if member.panel or name == judge.name:
-                problems.append(FieldProblem(f"panel[{index}]", "a panel may not contain a panel"))
-        if judge.quorum is not None and judge.quorum > len(judge.panel):
-            problems.append(FieldProblem("quorum", "the quorum is larger than the panel"))
-        if problems:
+        if problems := panel_problems(judge, roster):
             raise _refused(judge, problems)
         return
     try:

@@ -181,3 +181,38 @@ def test_a_database_that_cannot_be_opened_is_a_sentence(cli: CommandLine) -> Non
     done = cli("keys", "list", "--database", f"sqlite:///{folder}")
     assert done.exit_code == 1
     assert "Error: The database file cannot be opened." in done.stderr
+
+
+def test_a_wrong_option_is_named_by_check_and_probe(cli: CommandLine) -> None:
+    cli.judges('[judges.x]\nbackend = "openai"\nmodel = "m"\noptions = { base_ulr = "http://127.0.0.1:1/v1" }\n')
+    for command in ("check", "probe"):
+        done = cli("judges", command, "x", "--json")
+        assert done.exit_code == 1
+        assert "options.base_ulr" in done.stdout, command
+
+
+def test_a_panel_is_checked_and_probed_by_its_members(cli: CommandLine) -> None:
+    cli.judges('[judges.x]\nbackend = "panel"\npanel = ["longer", "constant"]\n')
+    done = cli("judges", "check", "x", "--json")
+    assert done.exit_code == 0, done.output
+    assert {row["judge"] for row in json.loads(done.stdout)} == {"longer", "constant"}
+    cli.judges('[judges.x]\nbackend = "panel"\npanel = ["longer", "nobody"]\n')
+    for command in ("check", "probe"):
+        done = cli("judges", command, "x", "--json")
+        assert done.exit_code == 1
+        assert "panel[1]: There is no judge named 'nobody'" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[judges.x]\nbackend = "panel"\npanel = ["longer"]\nquorum = 2\n', "judges.x.quorum: the quorum is larger"),
+        ('[judges.x]\nbackend = "panel"\npanel = ["x"]\n', "judges.x.panel[0]: a panel may not contain a panel"),
+        ("judges = 1\n", "found a plain value under `judges`"),
+    ],
+)
+def test_a_judges_file_that_cannot_work_says_where(cli: CommandLine, text: str, says: str) -> None:
+    cli.judges(text)
+    done = cli("judges", "list")
+    assert done.exit_code == 1
+    assert says in done.stderr
