@@ -12,6 +12,8 @@ COPY calibration ./calibration
 RUN /opt/judge-service/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation .
 
 FROM python:3.12-slim
+# The embedded engine is linked against the system's OpenMP runtime.
+RUN apt-get update && apt-get install --yes --no-install-recommends libgomp1 && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home --uid 10001 judge && install -d -o judge -g judge /data
 COPY --from=build /opt/judge-service /opt/judge-service
 ENV PATH=/opt/judge-service/bin:$PATH \
