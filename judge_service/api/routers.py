@@ -2,11 +2,12 @@
 
 from fastapi import APIRouter
 
-from judge_service.api import health, judges, judgments, keys, rubrics, runs
+from judge_service.api import health, judges, judgments, keys, rubrics, runs, statistics
 
 ROUTERS: tuple[APIRouter, ...] = (
     judgments.router,
     runs.router,
+    statistics.router,
     rubrics.router,
     judges.router,
     keys.router,

@@ -20,6 +20,8 @@ class Permission(StrEnum):
     START_RUNS = "runs:create"
     READ_RUNS = "runs:read"
     CANCEL_RUNS = "runs:cancel"
+    READ_STATISTICS = "statistics:read"
+    """Measure judges on calibration sets."""
     CHECK_JUDGES = "judges:check"
     """Compile every rubric on a judge."""
     MANAGE_JUDGES = "judges:manage"
@@ -36,7 +38,7 @@ _SCORE = _CATALOG | {
     Permission.READ_RUNS,
     Permission.CANCEL_RUNS,
 }
-_LEAD = _SCORE | {Permission.CHECK_JUDGES}
+_LEAD = _SCORE | {Permission.CHECK_JUDGES, Permission.READ_STATISTICS}
 
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     Role.SCORE: _SCORE,
