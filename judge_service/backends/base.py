@@ -124,6 +124,8 @@ class Capabilities:
     deterministic: bool = False
     concurrency: int | None = None
     is_model: bool = True
+    estimates_tokens: bool = False
+    """Whether `count_tokens` is an estimate: enough to refuse what cannot fit, too rough to use every token left."""
     revision: str | None = None
     """What pins the model beyond its name (a hash of its weights); part of every identity and cache key."""
 

@@ -40,6 +40,7 @@ from rubrics.records import DecodingModel
 ConstraintForm = Callable[[Constraint], RequestFields]
 """A constraint as request fields. Raises ValueError for one that has no such form."""
 
+BYTES_A_TOKEN = 4
 PROBE_TIMEOUT_S = 30.0
 _CANARY = "QX7"
 _CANARY_SCHEMA: Mapping[str, Any] = {
@@ -97,7 +98,10 @@ class ProviderBackend:
     def capabilities(self) -> Capabilities:
         """What is known so far; a probe or the first refusal settles `logprobs`."""
         return Capabilities(
-            enforcement=self._enforcement, logprobs=self._logprobs, context_tokens=self._options.context_tokens
+            enforcement=self._enforcement,
+            logprobs=self._logprobs,
+            context_tokens=self._options.context_tokens,
+            estimates_tokens=True,
         )
 
     def compile(self, constraint: Constraint) -> CompileReport:
@@ -203,8 +207,14 @@ class ProviderBackend:
         return failure_of(error, host=self._host, now=self._clock(), timeout_s=timeout_s)
 
     async def count_tokens(self, request: Request) -> int | None:
-        """Not known before the call: the server's tokenizer is not here."""
-        return None
+        """An estimate where the window is configured, else None: the server's tokenizer is not here.
+
+        Four bytes of UTF-8 a token, about what English needs. It keeps a prompt that is clearly too long from a server
+        that would cut it without a word.
+        """
+        if self._options.context_tokens is None:
+            return None
+        return sum(len(message.content.encode()) // BYTES_A_TOKEN + 4 for message in request.ask.messages)
 
     async def probe(self) -> ProbeResult:
         """The canary, then a one-token reply with token probabilities. Found once; failures are not kept."""

@@ -186,11 +186,12 @@ class Asker:
         if prompt is None:
             return request
         if prompt + request.max_tokens <= window:
-            if self.judge.sampling.max_tokens is not None:
+            if self.judge.sampling.max_tokens is not None or self.backend.capabilities.estimates_tokens:
                 return request
             return replace(request, max_tokens=min(_TOKENS_A_CHARACTER * request.max_tokens, window - prompt))
+        about = "about " if self.backend.capabilities.estimates_tokens else ""
         message = (
-            f"the prompt has {prompt} tokens and the reply may have {request.max_tokens}: "
+            f"the prompt has {about}{prompt} tokens and the reply may have {request.max_tokens}: "
             f"{prompt + request.max_tokens} are needed, the judge's window holds {window}"
         )
         error = CallError(reason=JudgeErrorReason.CONTEXT_OVERFLOW, message=message)

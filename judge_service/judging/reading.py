@@ -18,7 +18,7 @@ from rubrics.model import ChoiceConstraint, Constraint, JsonConstraint
 ReadAs = Literal["whole", "after_reasoning", "code_fence", "choice"]
 
 _REASONING_END = re.compile(r"</(?:think|thinking|thought|reasoning|reflection|scratchpad)>|\[/THINK\]", re.IGNORECASE)
-_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*[\w+-]*[ \t]*$", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t\ufeff]*(?:```|~~~)[ \t]*[\w+-]*[ \t]*\r?$", re.MULTILINE)
 _INLINE_FENCE = re.compile(r"\A```[ \t]*(?:json)?[ \t]*(\{.*\})[ \t]*```\Z", re.DOTALL)
 _MAX_DEPTH = 64
 
@@ -107,7 +107,7 @@ def _candidates(raw: str) -> Iterator[tuple[ReadAs, int, int]]:
             offset = start + body.index(stripped)
             yield "code_fence", offset + inline.start(1), offset + inline.end(1)
         lines = list(_FENCE.finditer(raw, start))
-        if len(lines) != 2 or raw[lines[1].start() : lines[1].end()].strip() not in ("```", "~~~"):
+        if len(lines) != 2 or raw[lines[1].start() : lines[1].end()].strip(" \t\r\ufeff") not in ("```", "~~~"):
             continue
         covered = all(lines[0].end() <= end <= lines[1].start() for end in ends if end > start)
         if covered:
