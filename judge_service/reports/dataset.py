@@ -51,6 +51,12 @@ class JudgeColumn:
         return len(used) <= 2
 
     @property
+    def probabilistic(self) -> bool:
+        """True when every confidence is a probability of a label."""
+        given = [j.confidence for j in self.judgments if j is not None and j.confidence is not None]
+        return bool(given) and all(confidence.source in _PROBABILITIES for confidence in given)
+
+    @property
     def single_order(self) -> bool:
         """True when each pair was asked in one order only."""
         return self.judge.order_policy in (OrderPolicy.SINGLE_AB, OrderPolicy.SINGLE_BA, OrderPolicy.SINGLE_DRAWN)

@@ -470,7 +470,7 @@ def _thresholds(
     resampler = _resampler(dataset, rules)
     found: dict[str, Any] = {
         "positive": positive,
-        "score": "probability" if _gives_probability(column) else "score",
+        "score": "probability" if column.probabilistic else "score",
         "without_score": len(scores) - len(known),
         "best_f1_chosen_on": source,
         "above_0.5": _cut(dataset, scores, truth, 0.5, resampler),
@@ -479,7 +479,7 @@ def _thresholds(
     forecasts = Forecasts.of(values, outcome)
     of_known = Resampler(len(known), [dataset.groups[i] for i in known], resamples=rules.resamples, seed=rules.seed)
     found["auroc"] = probability.auroc(forecasts, resampler=of_known)
-    if _gives_probability(column):
+    if column.probabilistic:
         found["brier"] = probability.brier(forecasts, resampler=of_known)
         verdict = Forecasts.of(
             [max(value, 1 - value) for value in values],
@@ -506,10 +506,6 @@ def _cut(
         "precision": rates["precision"],
         "recall": rates["tpr"],
     }
-
-
-def _gives_probability(column: JudgeColumn) -> bool:
-    return column.judge.confidence is not None and column.judge.confidence.value in ("token_probability", "classifier")
 
 
 def _slices(dataset: Dataset, key: str, rules: Rules) -> list[dict[str, Any]]:
