@@ -184,26 +184,48 @@ def read_verdicts(lines: Iterable[str], *, judge: str | None, strategy: str | No
     Lines of the same case and order are joined when all have a score (the largest counts). Raises ValueError that
     names the line, or the judges or strategies to choose from.
     """
-    rows: dict[Key, list[tuple[int, RecordedVerdict]]] = {}
     judges: set[str | None] = set()
     strategies: set[str | None] = set()
-    for number, row in _rows(lines):
-        judges.add(row.judge)
-        if judge is not None and row.judge != judge:
-            continue
-        strategies.add(row.strategy)
-        if strategy is None or row.strategy == strategy:
-            rows.setdefault((row.case_id, row.order), []).append((number, row))
+
+    def chosen() -> Iterator[tuple[int, RecordedVerdict]]:
+        for number, row in _rows(lines):
+            judges.add(row.judge)
+            if judge is not None and row.judge != judge:
+                continue
+            strategies.add(row.strategy)
+            if strategy is None or row.strategy == strategy:
+                yield number, row
+
+    rows = list(chosen())
     for name, given, seen in (("judge", judge, judges), ("strategy", strategy, strategies)):
         if given not in seen if given is not None else len(seen) > 1:
             listed = ", ".join(sorted(str(value) for value in seen if value is not None))
             raise ValueError(f"set the option `{name}` to one of: {listed}")
     if not rows:
         raise ValueError("there is no verdict in it")
-    for (case_id, _), same in rows.items():
-        if len(same) > 1 and any(row.score is None for _, row in same):
-            raise ValueError(f"line {same[1][0]}: case {case_id!r} has a second verdict in the same order")
-    return {key: max((row for _, row in same), key=lambda row: row.score or 0.0) for key, same in rows.items()}
+    found = group_verdicts(rows)
+    return {key: decisive(same) for of_one in found.values() for key, same in of_one.items()}
+
+
+def group_verdicts(
+    rows: Iterable[tuple[int, RecordedVerdict]],
+) -> dict[tuple[str | None, str | None], dict[Key, list[RecordedVerdict]]]:
+    """Numbered lines by judge and strategy, then by case and order.
+
+    Several lines of one case and order are allowed when all have a score. Raises ValueError naming the second line.
+    """
+    found: dict[tuple[str | None, str | None], dict[Key, list[RecordedVerdict]]] = {}
+    for number, row in rows:
+        same = found.setdefault((row.judge, row.strategy), {}).setdefault((row.case_id, row.order), [])
+        if same and (row.score is None or same[0].score is None):
+            raise ValueError(f"line {number}: case {row.case_id!r} has a second verdict in the same order")
+        same.append(row)
+    return found
+
+
+def decisive(same: Sequence[RecordedVerdict]) -> RecordedVerdict:
+    """The line that counts for a case and order: the only one, else the one with the largest score."""
+    return max(same, key=lambda row: row.score or 0.0)
 
 
 def _rows(lines: Iterable[str]) -> Iterator[tuple[int, RecordedVerdict]]:

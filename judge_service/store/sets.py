@@ -93,6 +93,17 @@ class Sets:
             rows = connection.execute(select(SETS).order_by(SETS.c.name, SETS.c.version)).mappings().all()
         return sorted(map(_version, rows), key=lambda version: (version.name, version.version))
 
+    def settle_rubric(self, set_id: str, rubric: str) -> SetVersion:
+        """Name the rubric of an open version that names none yet; one that is named stays."""
+
+        def work(connection: Connection) -> SetVersion:
+            version = open_version(connection, set_id)
+            if version.rubric is None:
+                connection.execute(update(SETS).where(SETS.c.id == version.id).values(rubric=rubric))
+            return _must(connection, version.id)
+
+        return self._database.write(work)
+
     def add_cases(self, set_id: str, cases: Iterable[SetCase], *, check: bool = False) -> ImportResult:
         """Append new cases; those with the same id and content are left as they are, their split too.
 

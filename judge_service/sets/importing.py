@@ -1,0 +1,412 @@
+"""Imports files of cases and of labels into an open set: looked through as a whole first, then stored.
+
+Owns what refuses a file: doubled ids, rows that do not fit, content that differs from what is stored. Nothing of a
+refused file is stored. Both passes stream, so memory does not grow with the file but for eight bytes an id.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from judge_service.domain.calibration_set import ImportResult, Label, LabelCondition, SetCase, SetVersion, Split
+from judge_service.domain.canonical import content_hash
+from judge_service.domain.case import Case
+from judge_service.errors import FieldProblem, InvalidInput
+from judge_service.judging.cases import field_problems, parse_case
+from judge_service.sets.labelling import Labeller
+from judge_service.sets.shapes import Context, Shape, Shaped, convert, recognise, shape_named
+from judge_service.sets.tabular import Row, Source, on_row, unit_of
+from judge_service.store import Store
+from rubrics.model import Rubric
+from rubrics.registry import UnknownRubric, get_rubric
+
+MAX_PROBLEMS = 20
+"""How many problems are collected before a file is refused."""
+MOST_UNJOINED = 1000
+"""How many ids that belong to no case are listed; more are counted only."""
+BATCH = 1000
+"""Cases, or labels, handed to the store at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """How a file is read.
+
+    `shape` None: recognised by the fields of the first row. `names` renames fields (`source -> target`) before that.
+    `labels` maps a file's words to the rubric's labels. `annotator`, `condition` and `kind` stand for labels that do
+    not say themselves; `split` for cases that name none. `answers` is the file that some shapes need beside the cases.
+    """
+
+    shape: str | None = None
+    rubric: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    split: Split = Split.CALIBRATION
+    annotator: str = "gold"
+    condition: LabelCondition = LabelCondition.BLIND
+    kind: str = "human"
+    answers: Source | None = None
+
+
+class Imported(BaseModel):
+    """What an import did: the shape it was read as, cases and labels, and what became of fields nobody knows."""
+
+    model_config = ConfigDict(frozen=True)
+
+    set_id: str
+    file: str
+    format: str
+    rubric: str | None
+    cases: ImportResult = ImportResult()
+    labels: ImportResult = ImportResult()
+    dropped: dict[str, int] = {}
+
+
+@dataclass(slots=True)
+class _Item:
+    number: int
+    entry: SetCase
+    labels: list[Label]
+
+
+def import_cases(
+    store: Store,
+    reference: str,
+    source: Source,
+    options: ImportOptions | None = None,
+    *,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    on_progress: Callable[[int], None] | None = None,
+) -> Imported:
+    """Import cases with the labels in their rows into an open set.
+
+    The same file again changes nothing. Raises InvalidInput naming rows (doubled ids among them), Conflict listing
+    what differs from the stored content, NotFound: in all of them nothing is stored.
+    """
+    options = options or ImportOptions()
+    version = store.sets.get(reference)
+    reading = _Reading(version, source, options, now())
+    result = Imported(set_id=version.id, file=source.name, format="", rubric=None)
+    for check in (True, False):
+        cases, labels = ImportResult(), ImportResult()
+        if not check and version.rubric is None and reading.rubric is not None:
+            store.sets.settle_rubric(version.id, reading.rubric.id)
+        done = 0
+        for batch in _batches(reading.items()):
+            cases += store.sets.add_cases(version.id, [item.entry for item in batch], check=check)
+            made = [label for item in batch for label in item.labels]
+            if made:
+                labels += _add_labels(store, version.id, made, check=check)
+            done += len(batch)
+            if on_progress is not None and not check:
+                on_progress(done)
+        result = result.model_copy(
+            update={
+                "format": reading.shape.name if reading.shape else "plain",
+                "rubric": None if reading.rubric is None else reading.rubric.id,
+                "cases": cases,
+                "labels": labels,
+                "dropped": dict(reading.dropped),
+            }
+        )
+    return result
+
+
+def _add_labels(store: Store, set_id: str, labels: list[Label], *, check: bool) -> ImportResult:
+    found = store.labels.add(set_id, labels, check=check)
+    if not check:
+        return found
+    # Their cases are stored in the second pass only.
+    return found.model_copy(update={"unjoined": ()})
+
+
+def import_labels(
+    store: Store,
+    reference: str,
+    source: Source,
+    options: ImportOptions | None = None,
+    *,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> Imported:
+    """Import a table of labels: `case_id` (or `id`), `label`, `annotator` and what else a label may say.
+
+    Labels of ids that are no case of the set are listed, not stored. Raises as `import_cases` does.
+    """
+    options = options or ImportOptions()
+    version = store.sets.get(reference)
+    reading = _LabelReading(version, source, options, now())
+    labels = ImportResult()
+    for check in (True, False):
+        labels = ImportResult()
+        for batch in _batches(reading.labels()):
+            labels += store.labels.add(version.id, batch, check=check)
+            if len(labels.unjoined) > MOST_UNJOINED:
+                labels = labels.model_copy(update={"unjoined": labels.unjoined[:MOST_UNJOINED]})
+    return Imported(set_id=version.id, file=source.name, format="labels", rubric=reading.labeller.rubric, labels=labels)
+
+
+def _batches(items: Iterator[Any]) -> Iterator[list[Any]]:
+    batch: list[Any] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def read_rubric(reference: str | None) -> Rubric[Any] | None:
+    """A rubric by name. Raises InvalidInput for one that this program does not know."""
+    if reference is None:
+        return None
+    try:
+        return get_rubric(reference)
+    except UnknownRubric as error:
+        raise InvalidInput(str(error), fields=[FieldProblem("rubric", str(error))]) from None
+
+
+class _Ids:
+    """Which ids a file has had: eight bytes of hash an id, and the row that had it."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, int] = {}
+
+    def seen(self, name: str, number: int) -> int | None:
+        """The row that had this before; None when this one is the first."""
+        key = int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+        earlier = self._seen.get(key)
+        if earlier is None:
+            self._seen[key] = number
+        return earlier
+
+
+class _Problems:
+    """Problems of a file's rows, up to a limit; raises them together."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.found: list[FieldProblem] = []
+
+    def add(self, number: int, error: InvalidInput) -> bool:
+        """Note a row's problems; False when there were enough."""
+        self.found.extend(on_row(self._source, number, error))
+        return len(self.found) < MAX_PROBLEMS
+
+    def refuse(self) -> None:
+        """Raise InvalidInput if there was any problem."""
+        if self.found:
+            where = ", ".join(dict.fromkeys(problem.path.split(":")[0] for problem in self.found))
+            raise InvalidInput(
+                f"{self._source.name} is not usable: see {where}. Nothing was imported.", fields=self.found
+            )
+
+
+class _Reading:
+    """The cases of one file; each call of `items` reads it again."""
+
+    def __init__(self, version: SetVersion, source: Source, options: ImportOptions, now: datetime) -> None:
+        self._version = version
+        self._source = source
+        self._options = options
+        self.shape: Shape | None = None if options.shape is None else shape_named(options.shape)
+        self.rubric = read_rubric(options.rubric or version.rubric)
+        self.dropped: Counter[str] = Counter()
+        self._answers = None if options.answers is None else _by_case(options.answers)
+        self._labeller = Labeller(
+            set_id=version.id,
+            now=now,
+            rubric=None if self.rubric is None else self.rubric.id,
+            annotator=options.annotator,
+            condition=options.condition,
+            kind=options.kind,
+            names=options.labels,
+        )
+
+    def items(self) -> Iterator[_Item]:
+        """Every case with its labels, as a stream. Raises InvalidInput after the last good row before a bad one."""
+        self.dropped.clear()
+        ids = _Ids()
+        problems = _Problems(self._source)
+        for row in self._source.rows():
+            try:
+                found = list(self._row(row, ids))
+            except InvalidInput as error:
+                if not problems.add(row.number, error):
+                    break
+                continue
+            if not problems.found:
+                yield from found
+        problems.refuse()
+
+    def _row(self, row: Row, ids: _Ids) -> Iterator[_Item]:
+        fields = _renamed(row.fields, self._options.names)
+        if self.shape is None:
+            self.shape = recognise(fields)
+        if self.rubric is None and self.shape.rubric is not None:
+            self.rubric = read_rubric(self.shape.rubric)
+            self._labeller.rubric = self.shape.rubric
+        context = Context(self.rubric, self._answers)
+        for shaped in convert(self.shape, fields, context):
+            yield self._item(shaped, row.number, ids)
+
+    def _item(self, shaped: Shaped, number: int, ids: _Ids) -> _Item:
+        self.dropped.update(shaped.dropped)
+        case_id = _id(shaped.id)
+        unique = case_id or _generated(shaped)
+        earlier = ids.seen(unique, number)
+        if earlier is not None and case_id is not None:
+            message = f"the id {case_id!r} is in the file already, at {unit_of(self._source)} {earlier}"
+            raise InvalidInput(fields=[FieldProblem("id", message)])
+        copy = 1
+        while earlier is not None:
+            copy += 1
+            unique = f"{_generated(shaped)}-{copy}"
+            earlier = ids.seen(unique, number)
+        try:
+            case = Case(id=unique, input=shaped.input, group=_group(shaped.group), metadata=shaped.metadata)
+            split = self._options.split if shaped.split in (None, "") else Split(shaped.split)
+        except ValidationError as error:
+            raise InvalidInput(fields=field_problems(error)) from None
+        except ValueError:
+            allowed = ", ".join(Split)
+            raise InvalidInput(fields=[FieldProblem("split", f"{shaped.split!r} is none of {allowed}")]) from None
+        if self.rubric is not None:
+            _fits(self.rubric, case)
+        labels = self._labels(unique, shaped.labels)
+        return _Item(number, SetCase(case=case, split=split, source_line=number), labels)
+
+    def _labels(self, case_id: str, given: Sequence[Mapping[str, Any]]) -> list[Label]:
+        labels: list[Label] = []
+        slots: set[tuple[Any, ...]] = set()
+        for place, one in enumerate(given):
+            try:
+                label = self._labeller.label(case_id, one)
+            except InvalidInput as error:
+                where = "" if len(given) == 1 else f"labels[{place}]."
+                raise InvalidInput(
+                    fields=[FieldProblem(f"{where}{problem.path}", problem.message) for problem in error.fields]
+                ) from None
+            if label.slot in slots:
+                message = f"{label.annotator!r} has labelled this case twice in one row"
+                raise InvalidInput(fields=[FieldProblem(f"labels[{place}]", message)])
+            slots.add(label.slot)
+            labels.append(label)
+        return labels
+
+
+class _LabelReading:
+    """The labels of one file; each call of `labels` reads it again."""
+
+    def __init__(self, version: SetVersion, source: Source, options: ImportOptions, now: datetime) -> None:
+        self._source = source
+        self._options = options
+        rubric = read_rubric(options.rubric or version.rubric)
+        self.labeller = Labeller(
+            set_id=version.id,
+            now=now,
+            rubric=None if rubric is None else rubric.id,
+            annotator=options.annotator,
+            condition=options.condition,
+            kind=options.kind,
+            names=options.labels,
+        )
+
+    def labels(self) -> Iterator[Label]:
+        """Every label, as a stream."""
+        ids = _Ids()
+        problems = _Problems(self._source)
+        for row in self._source.rows():
+            try:
+                label = self._label(row)
+                earlier = ids.seen(repr(label.slot), row.number)
+                if earlier is not None:
+                    where = f"{unit_of(self._source)} {earlier}"
+                    message = f"{label.annotator!r} labels {label.case_id!r} a second time; first at {where}"
+                    raise InvalidInput(fields=[FieldProblem("annotator", message)])
+            except InvalidInput as error:
+                if not problems.add(row.number, error):
+                    break
+                continue
+            if not problems.found:
+                yield label
+        problems.refuse()
+
+    def _label(self, row: Row) -> Label:
+        given = {name: value for name, value in _renamed(row.fields, self._options.names).items() if value is not None}
+        id_ = given.pop("case_id", None)
+        if id_ is None:
+            id_ = given.pop("id", None)
+        case_id = _id(id_)
+        if case_id is None:
+            raise InvalidInput(fields=[FieldProblem("case_id", "is missing")])
+        if "human_label" in given and "label" not in given:
+            given["label"] = given.pop("human_label")
+        by = given.pop("by", None)
+        if by in ("human", "model"):
+            given.setdefault("kind", by)
+        elif by is not None:
+            given.setdefault("annotator", by)
+        return self.labeller.label(case_id, given)
+
+
+def _renamed(fields: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    if not names:
+        return fields
+    taken = set(names.values())
+    # A field that another one is renamed to gives way; what is renamed to nothing is left out.
+    kept = {name: value for name, value in fields.items() if name not in taken or name in names}
+    renamed = {names.get(name, name): value for name, value in kept.items()}
+    renamed.pop("", None)
+    return renamed
+
+
+def _by_case(source: Source) -> dict[str, list[Mapping[str, Any]]]:
+    answers: dict[str, list[Mapping[str, Any]]] = {}
+    problems = _Problems(source)
+    for row in source.rows():
+        missing = [name for name in ("case_id", "model", "answer") if not isinstance(row.fields.get(name), str)]
+        if missing:
+            error = InvalidInput(fields=[FieldProblem(name, "is missing or no text") for name in missing])
+            if not problems.add(row.number, error):
+                break
+            continue
+        answers.setdefault(row.fields["case_id"], []).append(row.fields)
+    problems.refuse()
+    return answers
+
+
+def _fits(rubric: Rubric[Any], case: Case) -> None:
+    try:
+        parse_case(rubric, case)
+    except InvalidInput as error:
+        raise InvalidInput(
+            fields=[FieldProblem(problem.path.removeprefix("case."), problem.message) for problem in error.fields]
+        ) from None
+
+
+def _id(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        raise InvalidInput(fields=[FieldProblem("id", "must be a text or a whole number")])
+    if not value:
+        raise InvalidInput(fields=[FieldProblem("id", "must not be empty")])
+    return value
+
+
+def _group(value: Any) -> str | None:
+    if isinstance(value, bool) or not (value is None or isinstance(value, str | int)):
+        raise InvalidInput(fields=[FieldProblem("group", "must be a text or a whole number")])
+    return None if value is None else str(value)
+
+
+def _generated(shaped: Shaped) -> str:
+    return f"case-{content_hash([shaped.input, shaped.group, shaped.metadata])[:16]}"
