@@ -31,5 +31,5 @@ def configure_logging(level: str = "INFO") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for noisy in ("httpx", "httpcore", "LiteLLM", "openai"):
+    for noisy in ("alembic", "httpx", "httpcore", "LiteLLM", "openai"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -1,6 +1,7 @@
 """`rubrics`, `judges`, `models`, `keys`: what is shown, what is never shown, and what ends with 1."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -216,3 +217,26 @@ def test_a_judges_file_that_cannot_work_says_where(cli: CommandLine, text: str, 
     done = cli("judges", "list")
     assert done.exit_code == 1
     assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("judges", "database", "says"),
+    [
+        ("[judges.x]\n", None, "judges.x.backend: Field required"),
+        ("", "sqlite:////proc/judge.sqlite3", "The database file cannot be opened"),
+        ("", "postgresql://u:hunter22@127.0.0.1:1/x", "cannot be reached"),
+    ],
+)
+def test_a_service_that_cannot_start_says_why(cli: CommandLine, judges: str, database: str | None, says: str) -> None:
+    cli.judges(judges)
+    done = cli("serve", "--port", 1, *(["--database", database] if database else []))
+    assert done.exit_code == 1
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "hunter22" not in done.output
+
+
+def test_an_address_in_use_ends_with_1(cli: CommandLine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = cli("serve", "--port", taken.getsockname()[1])
+    assert done.exit_code == 1
