@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -97,6 +98,14 @@ def open_backend(judge: Judge, settings: Settings) -> "EmbeddedBackend":
     for package in ("xllamacpp", "llguidance"):
         if find_spec(package) is None:
             raise MissingDependency(f"The embedded engine needs the package {package}: `pip install {package}`.")
+        try:
+            import_module(package)
+        except ImportError as error:
+            # Installed, but a shared library of the system is not: slim images come without the OpenMP runtime.
+            raise MissingDependency(
+                f"The embedded engine cannot be loaded: {error}. If it is libgomp: `apt install libgomp1`, or the "
+                "OpenMP runtime of your system."
+            ) from error
     chosen = options.model_path
     if chosen is None and judge.model.lower().endswith(".gguf"):
         chosen = Path(judge.model)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -19,7 +20,7 @@ from judge_service.backends.embedded import EmbeddedBackend, open_backend
 from judge_service.backends.grammar import compile_constraint
 from judge_service.domain.judge import Judge, Sampling
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason
-from judge_service.errors import ConfigurationError, MissingModel
+from judge_service.errors import ConfigurationError, MissingDependency, MissingModel
 from judge_service.settings import Settings
 from rubrics.model import Ask, ChoiceConstraint, JsonConstraint, Message
 from tests.support.asks import choice_ask, extract_ask, pair_ask, request, verify_ask
@@ -465,3 +466,15 @@ async def test_a_broken_model_file_is_a_failure_of_the_call(tmp_path: Path) -> N
     with pytest.raises(BackendFailure, match="could not be loaded"):
         await backend.complete(request(pair_ask()))
     await backend.aclose()
+
+
+def test_an_engine_without_its_system_library_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "xllamacpp"
+    package.mkdir()
+    (package / "__init__.py").write_text('raise ImportError("libgomp.so.1: cannot open shared object file")')
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "xllamacpp", raising=False)
+    with pytest.raises(MissingDependency, match=r"libgomp\.so\.1: cannot open.*apt install libgomp1"):
+        open_backend(Judge(name="embedded", backend="embedded"), Settings(data_dir=tmp_path))
