@@ -128,11 +128,18 @@ async def _judge_again(
 
 
 def recorded(service: "Service", cases: Cases, rubric: Rubric[Any], judge: Judge) -> Iterator[Judgment | None]:
-    """The current judgment of every case in case order; None where there is none."""
+    """The current judgment of every case in case order; None where there is none.
+
+    Group and metadata are the file's: they are no part of what was judged, and may have changed since.
+    """
     waiting = iter(cases())
-    while page := [service.judging.identity(case, rubric, judge) for case in islice(waiting, PAGE)]:
-        found = service.store.judgments.currents(page)
-        yield from (found.get(identity) for identity in page)
+    while page := [(case, service.judging.identity(case, rubric, judge)) for case in islice(waiting, PAGE)]:
+        found = service.store.judgments.currents([identity for _, identity in page])
+        for case, identity in page:
+            judgment = found.get(identity)
+            if judgment is not None and (judgment.group, judgment.metadata) != (case.group, case.metadata):
+                judgment = judgment.model_copy(update={"group": case.group, "metadata": dict(case.metadata)})
+            yield judgment
 
 
 @dataclass(slots=True)

@@ -235,3 +235,11 @@ def test_a_link_stays_a_link_and_a_pipe_stays_a_pipe(cli: CommandLine) -> None:
     reader.join(timeout=60)
     assert pipe.is_fifo()
     assert read == [target.read_text()]
+
+
+def test_group_and_metadata_are_those_of_the_file_also_when_nothing_is_asked(cli: CommandLine) -> None:
+    out = cli.folder / "out.jsonl"
+    cli("judge", "pairwise", cli.pairs(2), "--judge", "longer", "-o", out)
+    done = cli("judge", "pairwise", cli.pairs(2, group="g", human_label="A"), "--judge", "longer", "-o", out)
+    assert "2 of 2 cases were recorded before" in done.stderr
+    assert [(row["group"], row["metadata"]) for row in cli.rows()] == [("g", {"human_label": "A"})] * 2
