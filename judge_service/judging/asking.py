@@ -118,14 +118,10 @@ class Asker:
         request = await self._fit(request, prompt_hash)
         attempt, failures, waited, grown = 0, 0, 0.0, False
         while True:
-            if self.budget is not None and (spent := self.budget.exhausted()) is not None:
-                raise NoReply(JudgeErrorReason.BUDGET, spent)
             attempt += 1
             request = replace(request, subject=replace(subject, attempt=attempt))
             call, reply, failure = await self._once(request, prompt_hash, attempt, waited)
             self.calls.append(call)
-            if self.budget is not None:
-                self.budget.spend(call.usage)
             if reply is not None:
                 if self.cache is not None and not call.raw_cut:
                     await self.cache.put(key, call)
@@ -206,6 +202,9 @@ class Asker:
         started_at, started = self.now(), self.clock.monotonic()
         try:
             async with self.gate.admit(patience):
+                # Looked at here and not before the wait: what others spent meanwhile counts.
+                if self.budget is not None and (spent := self.budget.exhausted()) is not None:
+                    raise NoReply(JudgeErrorReason.BUDGET, spent)
                 started_at, started = self.now(), self.clock.monotonic()
                 # Backends keep their own time limit; this one holds even if a backend does not.
                 async with asyncio.timeout(limits.timeout_s + _GRACE_S):
@@ -215,6 +214,8 @@ class Asker:
             error = CallError(reason=failure.reason, message=redact(storable(failure.message))[:2000])
             call = self._call(request, prompt_hash, attempt, started_at, elapsed, error=error, raw=failure.raw)
             if failure.usage is not None:
+                if self.budget is not None:
+                    self.budget.spend(self._priced(failure.usage))
                 call = call.model_copy(update={"usage": self._priced(failure.usage)})
             return call, None, failure
         except WaitedTooLong as problem:
@@ -229,6 +230,8 @@ class Asker:
             return self._call(request, prompt_hash, attempt, started_at, elapsed, error=error), None, late
         elapsed = (self.clock.monotonic() - started) * 1000
         usage = self._usage(completion)
+        if self.budget is not None:
+            self.budget.spend(usage)
         self.gate.spend((usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
         call = self._call(request, prompt_hash, attempt, started_at, elapsed, completion=completion)
         return self._read(request, completion, call)
