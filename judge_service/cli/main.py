@@ -5,7 +5,20 @@ Owns the list of commands and nothing else. Every command imports what it needs 
 
 import typer
 
-from judge_service.cli import agreement, demo, judge, judges, keys, models, rubrics, runs, serve, statistics, version
+from judge_service.cli import (
+    agreement,
+    demo,
+    judge,
+    judges,
+    keys,
+    models,
+    rubrics,
+    runs,
+    serve,
+    sets,
+    statistics,
+    version,
+)
 from judge_service.cli.console import Commands
 
 EPILOG = "Exit codes: 0 done; 1 nothing was scored, or it failed; 2 the command line itself was wrong."
@@ -28,6 +41,7 @@ app.command(name="stats")(statistics.stats)
 app.add_typer(runs.app, name="runs")
 app.add_typer(rubrics.app, name="rubrics")
 app.add_typer(judges.app, name="judges")
+app.add_typer(sets.app, name="sets")
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
 app.command(name="serve")(serve.serve)

@@ -94,8 +94,8 @@ def import_cases(
     result = Imported(set_id=version.id, file=source.name, format="", rubric=None)
     for check in (True, False):
         cases, labels = ImportResult(), ImportResult()
-        if not check and version.rubric is None and reading.rubric is not None:
-            store.sets.settle_rubric(version.id, reading.rubric.id)
+        if not check and version.rubric is None and reading.answered is not None:
+            store.sets.settle_rubric(version.id, reading.answered)
         done = 0
         for batch in _batches(reading.items()):
             cases += store.sets.add_cases(version.id, [item.entry for item in batch], check=check)
@@ -217,6 +217,7 @@ class _Reading:
         self.shape: Shape | None = None if options.shape is None else shape_named(options.shape)
         self.rubric = read_rubric(options.rubric or version.rubric)
         self.dropped: Counter[str] = Counter()
+        self._label_rubrics: set[str] = set()
         self._answers = None if options.answers is None else _by_case(options.answers)
         self._labeller = Labeller(
             set_id=version.id,
@@ -227,6 +228,13 @@ class _Reading:
             kind=options.kind,
             names=options.labels,
         )
+
+    @property
+    def answered(self) -> str | None:
+        """The rubric that the file is about: that of its cases, else the only one its labels name."""
+        if self.rubric is not None:
+            return self.rubric.id
+        return next(iter(self._label_rubrics)) if len(self._label_rubrics) == 1 else None
 
     def items(self) -> Iterator[_Item]:
         """Every case with its labels, as a stream. Raises InvalidInput after the last good row before a bad one."""
@@ -296,6 +304,7 @@ class _Reading:
                 message = f"{label.annotator!r} has labelled this case twice in one row"
                 raise InvalidInput(fields=[FieldProblem(f"labels[{place}]", message)])
             slots.add(label.slot)
+            self._label_rubrics.add(label.rubric)
             labels.append(label)
         return labels
 

@@ -171,6 +171,12 @@ class Sets:
                 counts[_effective(split, demoted=demoted)] += n
         return counts
 
+    def holds(self, set_id: str, split: Split) -> bool:
+        """Whether a case stands in the split, as frozen."""
+        query = select(SET_CASES.c.position).where(SET_CASES.c.set_id == set_id, SET_CASES.c.split == split.value)
+        with self._database.read() as connection:
+            return connection.execute(query.limit(1)).first() is not None
+
     def assign(
         self, set_id: str, *, groups: Mapping[str, str | None] | None = None, splits: Mapping[str, Split] | None = None
     ) -> int:

@@ -30,6 +30,23 @@ COMMANDS = (
     ("judges", "show"),
     ("judges", "check"),
     ("judges", "probe"),
+    ("sets",),
+    *(
+        ("sets", name)
+        for name in (
+            "create",
+            "import",
+            "labels",
+            "verdicts",
+            "groups",
+            "split",
+            "freeze",
+            "list",
+            "show",
+            "diff",
+            "export",
+        )  # fmt: skip
+    ),
     ("models",),
     ("models", "list"),
     ("models", "pull"),
