@@ -4,6 +4,7 @@ import base64
 import hashlib
 import html
 import json
+import re
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -67,10 +68,15 @@ def _example(operation: dict[str, Any]) -> Any:
     return None
 
 
+def _prose(text: str) -> str:
+    """Escaped text; what stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+
+
 def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
     parts = [
         f"<section><h3><code>{html.escape(method.upper())} {html.escape(path)}</code></h3>",
-        f"<p>{html.escape(operation.get('summary', ''))}. {html.escape(operation.get('description', ''))}</p>",
+        f"<p>{html.escape(operation.get('summary', ''))}. {_prose(operation.get('description', ''))}</p>",
     ]
     permission = operation.get("x-permission")
     roles = ", ".join(operation.get("x-roles", []))

@@ -167,6 +167,8 @@ async def test_the_page_of_routes_lists_every_route(connect, app):
     for path, item in app.openapi()["paths"].items():
         for method in item:
             assert f"{method.upper()} {path}" in text
+    assert "<code>judge_error</code>" in text
+    assert "`" not in re.sub(r"(?s)<pre.*?</pre>", "", text)
 
 
 async def test_health_and_readiness(connect, service):
