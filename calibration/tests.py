@@ -95,7 +95,10 @@ def _adjusted(p_values: Sequence[float | None], method: str) -> tuple[float | No
     if values.size and not np.all((values >= 0) & (values <= 1)):
         raise InvalidStatisticInput("p-values lie between 0 and 1")
     adjusted: list[float | None] = [None] * len(p_values)
-    if known:
+    if len(known) == 1:
+        # One comparison needs no adjustment, and the library collects garbage at every call.
+        adjusted[known[0]] = float(values[0])
+    elif known:
         from statsmodels.stats.multitest import multipletests
 
         for position, p in zip(known, multipletests(values, method=method)[1], strict=True):

@@ -118,14 +118,13 @@ async def read_statistics(
         str | None, Query(max_length=400, description="`key=value`: cases on which the best threshold is chosen.")
     ] = None,
     target: Annotated[float, Query(gt=0, lt=1, description="Agreement that a usable threshold must reach.")] = 0.9,
-    fast: Annotated[bool, Query(description="2,000 resamples instead of 10,000.")] = False,
+    resamples: Annotated[int, Query(ge=100, le=10_000, description="Resamples of a bootstrap.")] = 10_000,
 ) -> dict[str, Any]:
     """Agreement with people, position, confidence, length, thresholds and failures of the judges of a set.
 
     Names and definitions are in docs/statistics. The rules on which sources differ (`failures`, `inconsistent`,
     `positive`, `threshold_from`) change the headline; under `rules` the values of the others stand beside it.
     """
-    from calibration.resample import DEFAULT_RESAMPLES, FAST_RESAMPLES
     from judge_service.reports.labelled_set import read_set
     from judge_service.reports.statistics import Rules, set_statistics
 
@@ -136,7 +135,7 @@ async def read_statistics(
         positive=positive,
         threshold_from=threshold_from,
         target=target,
-        resamples=FAST_RESAMPLES if fast else DEFAULT_RESAMPLES,
+        resamples=resamples,
     )
 
     def work() -> dict[str, Any]:

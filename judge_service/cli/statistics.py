@@ -96,7 +96,10 @@ def stats(
     target: Annotated[
         float, typer.Option(min=0.01, max=0.99, help="Agreement that a usable threshold of confidence must reach.")
     ] = 0.9,
-    fast: Annotated[bool, typer.Option("--fast", help="2,000 resamples instead of 10,000; figures say so.")] = False,
+    resamples: Annotated[
+        int,
+        typer.Option(metavar="N", min=100, max=100_000, help="Resamples of a bootstrap; figures say it when fewer."),
+    ] = 10_000,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -104,7 +107,6 @@ def stats(
 
     With --json every figure has its value, interval, n, method and, where it is null, the reason.
     """
-    from calibration.resample import DEFAULT_RESAMPLES, FAST_RESAMPLES
     from judge_service.domain.calibration_set import Split
     from judge_service.reports.labelled_set import read_set
     from judge_service.reports.statistics import Rules, set_statistics
@@ -116,7 +118,7 @@ def stats(
         positive=positive,
         threshold_from=threshold_from,
         target=target,
-        resamples=FAST_RESAMPLES if fast else DEFAULT_RESAMPLES,
+        resamples=resamples,
     )
     settings = settings_for(database)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
