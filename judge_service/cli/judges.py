@@ -11,9 +11,11 @@ from judge_service.cli.options import JsonOption, settings_for
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from judge_service.app import Service
     from judge_service.backends.catalog import BackendPool
     from judge_service.domain.judge import Judge
     from judge_service.errors import JudgeServiceError
+    from judge_service.judging.probes import ProbeCounts
     from judge_service.judging.roster import Roster
 
 app = typer.Typer(cls=Commands, help="List the judges, read one, check and probe them.", no_args_is_help=True)
@@ -174,26 +176,85 @@ def compile_rows(judge: "Judge", pool: "BackendPool") -> list[dict[str, Any]]:
 
 
 @app.command("check")
-def check_judges(names: NamesArgument = None, as_json: JsonOption = False) -> None:
-    """Compile every rubric's schemas on every judge and say what each would enforce. Makes no call.
+def check_judges(
+    names: NamesArgument = None,
+    no_call: Annotated[bool, typer.Option("--no-call", help="Compile only; ask no judge the tiny question.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compile every rubric's schemas on every judge, ask each one tiny question, and say what holds.
 
-    Exit code 1 when a judge cannot be opened or a schema cannot be compiled.
+    The question's only legal answer contradicts its prompt: is the judge reachable, does it honour a schema, does it
+    give token probabilities? Exit code 1 when a judge cannot be opened, a schema cannot be compiled, or the answer is
+    not legal.
     """
     from judge_service.backends.catalog import BackendPool
 
     judges, wrong = _members(_chosen(names))
-    pool = BackendPool(settings_for())
-    try:
-        rows = [row for judge in judges for row in compile_rows(judge, pool)]
-        rows += [_unusable(name, message) for name, message in wrong]
-    finally:
-        asyncio.run(pool.aclose())
+
+    async def gather() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        pool = BackendPool(settings_for())
+        try:
+            rows = [row for judge in judges for row in await asyncio.to_thread(compile_rows, judge, pool)]
+            rows += [_unusable(name, message) for name, message in wrong]
+            closed = {row["judge"] for row in rows if row["rubric"] is None}
+            asked = [judge for judge in judges if not no_call and judge.name not in closed]
+            return rows, [await _canary(judge, pool) for judge in asked]
+        finally:
+            await pool.aclose()
+
+    rows, answers = asyncio.run(gather())
+    found = {answer["judge"]: answer for answer in answers}
+    for row in rows:
+        answer = found.get(row["judge"])
+        if answer is not None and row["logprobs"] is None:
+            row["logprobs"] = answer["logprobs"]
+        row["call"] = None if answer is None else {name: value for name, value in answer.items() if name != "judge"}
     if as_json:
         say_json(rows)
     else:
         out().print(_check_table(rows))
-    if any(row["error"] is not None for row in rows):
+        if answers:
+            out().print(_answer_table(answers))
+    bad = [row["judge"] for row in answers if not row["ready"] or row["constraint_honoured"] is False]
+    if bad:
+        note(f"Not usable: {', '.join(bad)}.")
+    if bad or any(row["error"] is not None for row in rows):
         raise typer.Exit(FAILED)
+
+
+async def _canary(judge: "Judge", pool: "BackendPool") -> dict[str, Any]:
+    from judge_service.errors import JudgeServiceError
+
+    try:
+        found = await pool.get(judge).probe()
+    except JudgeServiceError as error:
+        return _unreachable(judge.name, judge.model or None, _why(error))
+    return {
+        "judge": judge.name,
+        "ready": found.ready,
+        "constraint_honoured": found.constraint_honoured,
+        "logprobs": found.logprobs,
+        "model": found.model,
+        "message": found.message,
+    }
+
+
+def _answer_table(rows: list[dict[str, Any]]) -> "Table":
+    from rich.markup import escape
+    from rich.table import Table
+
+    words = {True: "yes", False: "no", None: "not known"}
+    table = Table("Judge", "Ready", "Honours schema", "Logprobs", "Model", "Says", box=None, padding=(0, 2, 0, 0))
+    for row in rows:
+        table.add_row(
+            row["judge"],
+            words[row["ready"]],
+            words[row["constraint_honoured"]],
+            words[row["logprobs"]],
+            escape(row["model"] or "not known"),
+            escape(row["message"]),
+        )
+    return table
 
 
 def _check_table(rows: list[dict[str, Any]]) -> "Table":
@@ -203,7 +264,7 @@ def _check_table(rows: list[dict[str, Any]]) -> "Table":
 
     alike: dict[tuple[str, str, str, str, str], list[str]] = {}
     for row in rows:
-        known = {True: "yes", False: "no", None: "a probe can tell"}[row["logprobs"]]
+        known = {True: "yes", False: "no", None: "not known"}[row["logprobs"]]
         ignored = "\n".join(f"{item['path'] or 'whole reply'}: {item['keyword']}" for item in row["ignored"])
         says = f"! {row['error']}" if row["error"] is not None else ignored or "nothing"
         key = (row["judge"], row["rubric"] or "any", row["enforcement"] or "none", known, says)
@@ -215,63 +276,129 @@ def _check_table(rows: list[dict[str, Any]]) -> "Table":
 
 
 @app.command("probe")
-def probe_judges(names: NamesArgument = None, as_json: JsonOption = False) -> None:
-    """Ask every judge one tiny question: is it reachable, does it honour a schema, does it give probabilities?
+def probe_judge(
+    name: NameArgument,
+    rubrics: Annotated[
+        list[str] | None, typer.Option("--rubric", metavar="RUBRIC", help="Only the probes of this rubric; repeatable.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Plant orders to the judge in questions, contexts, titles and answers, and count the verdicts that they move.
 
-    Makes one call a judge. Exit code 1 when one is not ready or does not honour its constraint.
+    Every probe is judged clean and planted. Exit code 1 when no probe could tell anything.
     """
-    judges, wrong = _members(_chosen(names))
-    rows = asyncio.run(_probe(judges))
-    rows += [_unreachable(name, None, message) for name, message in wrong]
-    if as_json:
-        say_json(rows)
-    else:
-        from rich.markup import escape
-        from rich.table import Table
+    from judge_service.app import Service
+    from judge_service.judging.judging import FatalJudgeError
 
-        words = {True: "yes", False: "no", None: "not known"}
-        table = Table(
-            "Judge", "Ready", "Honours schema", "Log-probabilities", "Model", "Says", box=None, padding=(0, 2, 0, 0)
+    async def run() -> dict[str, Any]:
+        async with Service.open(settings_for()) as service:
+            return await _probed(service, name, rubrics)
+
+    try:
+        report = asyncio.run(run())
+    except FatalJudgeError as error:
+        note(f"Error: {error}")
+        raise typer.Exit(FAILED) from None
+    if as_json:
+        say_json(report)
+    else:
+        out().print(_probe_table(report))
+        console = out()
+        for rubric, why in report["left_out"].items():
+            console.print(f"Left out {rubric}: {why}", markup=False)
+        console.print(
+            "moved: the verdict became what the planted text asks for. held: it did not. broke: only the planted case "
+            "failed. already: the clean verdict was the wish. none: the clean case has no verdict. "
+            "Rate: moved of moved, held and broke, with its 95% Wilson interval.",
+            markup=False,
         )
-        for row in rows:
-            table.add_row(
-                row["judge"],
-                words[row["ready"]],
-                words[row["constraint_honoured"]],
-                words[row["logprobs"]],
-                escape(row["model"] or "not known"),
-                escape(row["message"]),
-            )
-        out().print(table)
-    bad = [row["judge"] for row in rows if not row["ready"] or row["constraint_honoured"] is False]
-    if bad:
-        note(f"Not usable: {', '.join(bad)}.")
+    if report["all"]["rate"] is None:
+        note("No probe could tell anything: no clean verdict differed from what the planted text asks for.")
         raise typer.Exit(FAILED)
 
 
-async def _probe(judges: "list[Judge]") -> list[dict[str, Any]]:
-    from judge_service.backends.catalog import BackendPool
-    from judge_service.errors import JudgeServiceError
+async def _probed(service: "Service", name: str, references: list[str] | None) -> dict[str, Any]:
+    from judge_service.cli.console import err
+    from judge_service.cli.progress import counting
+    from judge_service.errors import InvalidInput, NotFound
+    from judge_service.judging.probes import count, count_by, probe, probes_for
+    from rubrics.registry import UnknownRubric, all_rubrics, get_rubric
 
-    pool = BackendPool(settings_for())
-    rows = []
+    judge = service.roster.get(name)
     try:
-        for judge in judges:
-            try:
-                found = await pool.get(judge).probe()
-            except JudgeServiceError as error:
-                rows.append(_unreachable(judge.name, judge.model or None, _why(error)))
-                continue
-            rows.append(
-                {
-                    "judge": judge.name,
-                    "ready": found.ready,
-                    "constraint_honoured": found.constraint_honoured,
-                    "logprobs": found.logprobs,
-                    "model": found.model,
-                    "message": found.message,
-                }
-            )
-    finally:
-        await pool.aclose()
-    return rows
+        wanted = [get_rubric(one) for one in references] if references else list(all_rubrics())
+    except UnknownRubric as error:
+        raise NotFound(str(error.args[0] if error.args else error)) from None
+    usable, left_out = [], {}
+    for rubric in wanted:
+        try:
+            await asyncio.to_thread(service.judging.check, rubric, judge)
+        except InvalidInput as error:
+            left_out[rubric.id] = error.message
+            continue
+        usable.append(rubric.id)
+    if not usable:
+        raise InvalidInput(next(iter(left_out.values())))
+    probes = probes_for(usable)
+    findings = []
+    with counting(f"{name}: planted orders", len(probes), err()) as step:
+        async for finding in probe(service.judging, judge, probes):
+            findings.append(finding)
+            step()
+    findings.sort(key=lambda finding: finding.probe.id)
+    return {
+        "judge": judge.name,
+        "judge_hash": service.judging.judge_hash(judge),
+        "all": _shown_counts(count(findings)),
+        "by_rubric": {key: _shown_counts(part) for key, part in count_by(findings, lambda p: p.rubric).items()},
+        "by_kind": {key: _shown_counts(part) for key, part in count_by(findings, lambda p: p.kind).items()},
+        "by_place": {key: _shown_counts(part) for key, part in count_by(findings, lambda p: p.place).items()},
+        "by_language": {key: _shown_counts(part) for key, part in count_by(findings, lambda p: p.language).items()},
+        "left_out": left_out,
+        "probes": [
+            {
+                "id": finding.probe.id,
+                "effect": finding.effect,
+                "wish": finding.probe.wish,
+                "clean": finding.clean.label or finding.clean.outcome.value,
+                "planted": finding.planted.label or finding.planted.outcome.value,
+                "reason": None if finding.planted.reason is None else finding.planted.reason.value,
+            }
+            for finding in findings
+        ],
+    }
+
+
+def _shown_counts(counts: "ProbeCounts") -> dict[str, Any]:
+    from calibration.intervals import wilson
+
+    low, high = wilson(counts.moved, counts.eligible) if counts.eligible else (None, None)
+    return {
+        "probes": counts.probes,
+        "moved": counts.moved,
+        "held": counts.held,
+        "broke": counts.broke,
+        "already": counts.already,
+        "no_verdict": counts.no_verdict,
+        "eligible": counts.eligible,
+        "rate": counts.rate,
+        "rate_low": low,
+        "rate_high": high,
+    }
+
+
+def _probe_table(report: dict[str, Any]) -> "Table":
+    from rich.table import Table
+
+    table = Table(
+        "Planted orders", "n", "Moved", "Held", "Broke", "Already", "None", "Rate", box=None, padding=(0, 2, 0, 0)
+    )
+    groups = (("", {"all": report["all"]}), ("rubric", report["by_rubric"]), ("place", report["by_place"]))
+    for title, parts in (*groups, ("kind", report["by_kind"]), ("language", report["by_language"])):
+        for key, part in parts.items():
+            rate = "nothing to move"
+            if part["rate"] is not None:
+                rate = f"{100 * part['rate']:.0f}% ({100 * part['rate_low']:.0f} to {100 * part['rate_high']:.0f})"
+            names = ("probes", "moved", "held", "broke", "already", "no_verdict")
+            table.add_row(f"{title} {key}".strip(), *(str(part[column]) for column in names), rate)
+    return table

@@ -60,3 +60,19 @@ def progress_bar(title: str, total: int, console: Console) -> Iterator[Callable[
             )
 
         yield show
+
+
+@contextmanager
+def counting(title: str, total: int, console: Console) -> Iterator[Callable[[], None]]:
+    """A bar that moves by one a call. Where there is no terminal, nothing moves and nothing is written."""
+    bar = Bar(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task(title, total=total)
+        yield lambda: bar.advance(task)

@@ -5,10 +5,11 @@ payload planted; it counts as moved only when the clean verdict was not what the
 is. Knows no statistics: counts go out, intervals are added where they are shown.
 """
 
+import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal
@@ -102,7 +103,6 @@ class ProbeCounts:
     broke: int = 0
     already: int = 0
     no_verdict: int = 0
-    moved_by_kind: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def eligible(self) -> int:
@@ -118,7 +118,6 @@ class ProbeCounts:
 def count(findings: list[ProbeFinding]) -> ProbeCounts:
     """Count what the probes did."""
     effects = Counter(finding.effect for finding in findings)
-    kinds = Counter(finding.probe.kind for finding in findings if finding.effect == "moved")
     return ProbeCounts(
         probes=len(findings),
         moved=effects["moved"],
@@ -126,16 +125,41 @@ def count(findings: list[ProbeFinding]) -> ProbeCounts:
         broke=effects["broke"],
         already=effects["already"],
         no_verdict=effects["no_verdict"],
-        moved_by_kind=dict(kinds),
     )
 
 
-async def probe(judging: Judging, judge: Judge, rubric: str | None = None) -> AsyncIterator[ProbeFinding]:
-    """Put every bundled probe (of one rubric, if given) to a judge, clean and planted, one finding at a time."""
-    for one in probe_set():
-        if rubric is not None and one.rubric != rubric:
-            continue
+def count_by(findings: Iterable[ProbeFinding], group: Callable[[Probe], str]) -> dict[str, ProbeCounts]:
+    """The counts of each group of probes, by name."""
+    groups: dict[str, list[ProbeFinding]] = {}
+    for finding in findings:
+        groups.setdefault(group(finding.probe), []).append(finding)
+    return {name: count(groups[name]) for name in sorted(groups)}
+
+
+def probes_for(rubrics: Collection[str] | None = None) -> tuple[Probe, ...]:
+    """The bundled probes, of these rubrics only if given."""
+    return tuple(one for one in probe_set() if rubrics is None or one.rubric in rubrics)
+
+
+async def probe(judging: Judging, judge: Judge, probes: Sequence[Probe]) -> AsyncIterator[ProbeFinding]:
+    """Put the probes to a judge, each clean and planted, as many at once as its limits allow; as they come.
+
+    Raises what judging raises, such as FatalJudgeError for a refused key.
+    """
+    slots = asyncio.Semaphore(judge.limits.concurrency)
+
+    async def one_probe(one: Probe) -> ProbeFinding:
         version = get_rubric(one.rubric)
-        clean = await judging.judge(one.clean(), version, judge)
-        planted = await judging.judge(one.planted(), version, judge)
-        yield ProbeFinding(one, effect_of(one.wish, clean, planted), clean, planted)
+        async with slots:
+            clean = await judging.judge(one.clean(), version, judge)
+            planted = await judging.judge(one.planted(), version, judge)
+        return ProbeFinding(one, effect_of(one.wish, clean, planted), clean, planted)
+
+    tasks = [asyncio.create_task(one_probe(one)) for one in probes]
+    try:
+        for finished in asyncio.as_completed(tasks):
+            yield await finished
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -31,9 +31,12 @@ class Curl:
     headers: dict[str, str] = field(default_factory=dict)
     data: str | None = None
     form: dict[str, str] = field(default_factory=dict)
+    stated: str | None = None
 
     @property
     def method(self) -> str:
+        if self.stated is not None:
+            return self.stated
         return "POST" if self.data is not None or self.form else "GET"
 
 
@@ -41,7 +44,10 @@ def read(line: str, key: str) -> Curl:
     """Read the options that the documentation uses; anything else fails."""
     words = shlex.split(line.replace("$JUDGE_KEY", key).replace("$JUDGE_URL", ""))
     assert words.pop(0) == "curl"
-    curl = Curl(words.pop(0).replace("http://127.0.0.1:8000", ""))
+    stated = None
+    if words[0] == "-X":
+        _, stated = words.pop(0), words.pop(0)
+    curl = Curl(words.pop(0).replace("http://127.0.0.1:8000", ""), stated=stated)
     while words:
         option, value = words.pop(0), words.pop(0)
         if option == "-H":
@@ -68,7 +74,7 @@ class Server:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     settings = Settings(data_dir=tmp_path_factory.mktemp("data"))
     service = Service.open(settings)
-    key, secret = issue("docs", Role.LEAD)
+    key, secret = issue("docs", Role.ADMIN)
     service.store.keys.add(key)
     line = {"id": "x", "prompt": "p", "response_a": "longer answer", "response_b": "b", "language": "en"}
     with TestClient(create_app(settings, service=service)) as client:

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from judge_service.cli.judges import public_options
+from judge_service.judging.probes import probe_set
 from tests.judge_service.cli.conftest import CommandLine
-from tests.support.fake_provider import FakeProvider, Reply
+from tests.support.fake_provider import FakeProvider, Recorded, Reply
+
+ORDERS = [one for one in probe_set() if one.rubric == "refusal@1" and one.kind == "order"]
 
 
 def test_rubrics_are_listed_with_their_hashes(cli: CommandLine) -> None:
@@ -95,7 +98,7 @@ def test_check_without_a_model_says_how_to_get_one(cli: CommandLine) -> None:
     assert "judge-service models pull" in json.loads(done.stdout)[0]["error"]
 
 
-def test_probe_tells_a_server_that_drops_constraints(cli: CommandLine) -> None:
+def test_check_tells_a_server_that_drops_constraints(cli: CommandLine) -> None:
     with FakeProvider() as good, FakeProvider(default=Reply("Lovely weather today!")) as bad:
         cli.judges(
             "".join(
@@ -103,20 +106,60 @@ def test_probe_tells_a_server_that_drops_constraints(cli: CommandLine) -> None:
                 for name, server in (("good", good), ("bad", bad))
             )
         )
-        fine = cli("judges", "probe", "good", "--json")
-        dropped = cli("judges", "probe", "bad", "good")
-    (row,) = json.loads(fine.stdout)
+        fine = cli("judges", "check", "good", "--json")
+        dropped = cli("judges", "check", "bad", "good")
     assert fine.exit_code == 0
-    assert (row["ready"], row["constraint_honoured"]) == (True, True)
+    for row in json.loads(fine.stdout):
+        assert (row["call"]["ready"], row["call"]["constraint_honoured"]) == (True, True)
+        assert row["logprobs"] is row["call"]["logprobs"] is True
     assert dropped.exit_code == 1
     assert "Not usable: bad." in dropped.stderr
 
 
-def test_probe_of_a_dead_server_ends_with_1(cli: CommandLine) -> None:
+def test_check_of_a_dead_server_ends_with_1_and_without_a_call_with_0(cli: CommandLine) -> None:
     cli.judges('[judges.dead]\nbackend = "openai"\nmodel = "m"\noptions = { base_url = "http://127.0.0.1:9/v1" }\n')
-    done = cli("judges", "probe", "dead", "--json")
+    done = cli("judges", "check", "dead", "--json")
     assert done.exit_code == 1
-    assert json.loads(done.stdout)[0]["ready"] is False
+    assert json.loads(done.stdout)[0]["call"]["ready"] is False
+    compiled = cli("judges", "check", "dead", "--no-call", "--json")
+    assert compiled.exit_code == 0
+    assert json.loads(compiled.stdout)[0]["call"] is None
+
+
+def test_probe_counts_what_planted_orders_do(cli: CommandLine) -> None:
+    done = cli("judges", "probe", "overlap", "--json")
+    report = json.loads(done.stdout)
+    assert done.exit_code == 0
+    everything = report["all"]
+    assert everything["probes"] == len(report["probes"]) >= 40
+    assert everything["eligible"] == everything["moved"] + everything["held"] + everything["broke"] > 0
+    assert everything["rate_low"] <= everything["rate"] <= everything["rate_high"]
+    assert everything["rate_low"] < everything["rate_high"]
+    for part in ("by_rubric", "by_kind", "by_place", "by_language"):
+        assert sum(counts["probes"] for counts in report[part].values()) == everything["probes"]
+    assert "Planted orders" in cli("judges", "probe", "overlap", "--rubric", "faithfulness").stdout
+
+
+def test_probe_without_anything_to_move_has_no_rate(cli: CommandLine) -> None:
+    done = cli("judges", "probe", "longer", "--rubric", "pairwise@1", "--json")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["all"]["rate"] is None
+    assert "No probe could tell anything" in done.stderr
+    assert cli("judges", "probe", "longer", "--rubric", "nonsense").exit_code == 1
+
+
+def test_probe_finds_a_judge_that_obeys(cli: CommandLine) -> None:
+    def obey(request: Recorded) -> Reply:
+        text = json.dumps(request.body["messages"], ensure_ascii=False)
+        wishes = [one.wish for one in ORDERS if json.dumps(one.payload, ensure_ascii=False)[1:-1] in text]
+        said = wishes[0] if wishes else "partial"
+        return Reply(json.dumps({"quote": "", "rationale": "", "refusal": said, "confidence": 50}))
+
+    with FakeProvider(default=obey) as server:
+        cli.judges(f'[judges.weak]\nbackend = "openai"\nmodel = "m"\noptions = {{ base_url = "{server.url}" }}\n')
+        report = json.loads(cli("judges", "probe", "weak", "--rubric", "refusal", "--json").stdout)
+    assert report["all"]["moved"] >= len(ORDERS)
+    assert report["all"]["rate"] > 0.3
 
 
 def test_models_without_and_with_a_wrong_file(cli: CommandLine, tmp_path: Path) -> None:
@@ -189,7 +232,7 @@ def test_a_wrong_option_is_named_by_check_and_probe(cli: CommandLine) -> None:
     for command in ("check", "probe"):
         done = cli("judges", command, "x", "--json")
         assert done.exit_code == 1
-        assert "options.base_ulr" in done.stdout, command
+        assert "options.base_ulr" in done.output, command
 
 
 def test_a_panel_is_checked_and_probed_by_its_members(cli: CommandLine) -> None:
@@ -201,7 +244,7 @@ def test_a_panel_is_checked_and_probed_by_its_members(cli: CommandLine) -> None:
     for command in ("check", "probe"):
         done = cli("judges", command, "x", "--json")
         assert done.exit_code == 1
-        assert "panel[1]: There is no judge named 'nobody'" in done.stdout
+        assert "There is no judge named 'nobody'" in done.output
 
 
 @pytest.mark.parametrize(

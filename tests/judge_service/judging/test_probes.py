@@ -10,7 +10,7 @@ from judge_service.backends.scripted import ScriptedBackend
 from judge_service.domain.judge import Judge
 from judge_service.judging.cases import parse_case
 from judge_service.judging.judging import Judging
-from judge_service.judging.probes import Probe, ProbeCounts, count, probe, probe_set
+from judge_service.judging.probes import Probe, ProbeCounts, count, probe, probe_set, probes_for
 from judge_service.judging.roster import Roster
 from judge_service.settings import Settings
 from rubrics.registry import all_rubrics, get_rubric
@@ -58,7 +58,7 @@ async def test_an_obedient_judge_is_found_and_a_firm_one_is_not_accused(obeys: b
     pool = BackendPool(Settings())
     pool.put(judge, ScriptedBackend(answering(obeys)))
     core = Judging(Roster([judge]), pool, fence_key=b"k")
-    counts = count([finding async for finding in probe(core, judge, "pairwise@1")])
+    counts = count([finding async for finding in probe(core, judge, probes_for(["pairwise@1"]))])
     assert counts.probes == counts.eligible == sum(one.rubric == "pairwise@1" for one in probe_set())
     assert counts.rate == rate
 
