@@ -2,11 +2,12 @@
 
 from fastapi import APIRouter
 
-from judge_service.api import health, judges, judgments, keys, rubrics, runs, statistics
+from judge_service.api import health, judges, judgments, keys, rubrics, runs, sets, statistics
 
 ROUTERS: tuple[APIRouter, ...] = (
     judgments.router,
     runs.router,
+    sets.router,
     statistics.router,
     rubrics.router,
     judges.router,

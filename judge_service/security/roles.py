@@ -22,6 +22,10 @@ class Permission(StrEnum):
     CANCEL_RUNS = "runs:cancel"
     READ_STATISTICS = "statistics:read"
     """Measure judges on calibration sets."""
+    READ_SETS = "sets:read"
+    """See calibration sets with their cases: the release split too, which is recorded."""
+    MANAGE_SETS = "sets:manage"
+    """Make, fill, split, freeze and export calibration sets."""
     CHECK_JUDGES = "judges:check"
     """Compile every rubric on a judge."""
     MANAGE_JUDGES = "judges:manage"
@@ -38,7 +42,12 @@ _SCORE = _CATALOG | {
     Permission.READ_RUNS,
     Permission.CANCEL_RUNS,
 }
-_LEAD = _SCORE | {Permission.CHECK_JUDGES, Permission.READ_STATISTICS}
+_LEAD = _SCORE | {
+    Permission.CHECK_JUDGES,
+    Permission.READ_STATISTICS,
+    Permission.READ_SETS,
+    Permission.MANAGE_SETS,
+}
 
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     Role.SCORE: _SCORE,
