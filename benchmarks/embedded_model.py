@@ -3,7 +3,7 @@
 Reads the data folder named by JUDGE_DATA_DIR (default ../shared/data), judges the shortest cases of each set with the
 real model under grammar enforcement, and prints one row per rubric and judge: outcomes, calls, how many replies fitted
 their schema, agreement with people, and for pairs the preference for the first slot. `--twice` judges everything again
-in a new engine state and compares the judgments byte for byte.
+in a new engine state and compares the judgments byte for byte, then once more from the cache, counting calls.
 
     python -m benchmarks.embedded_model [--twice] [--only RUBRIC] [--first COUNT]
 """
@@ -23,6 +23,7 @@ from judge_service.backends.catalog import BackendPool
 from judge_service.domain.case import Case
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason, Outcome
+from judge_service.judging.cache import MemoryCache
 from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Roster
 from judge_service.settings import Settings
@@ -152,12 +153,14 @@ SETS = {
 JUDGES = {"pairwise@1": ("embedded", "embedded-direct")}
 
 
-async def judge_all(rubric: str, judge: str, cases: Sequence[Labelled]) -> list[Judgment]:
+async def judge_all(
+    rubric: str, judge: str, cases: Sequence[Labelled], cache: MemoryCache | None = None
+) -> list[Judgment]:
     """Judge the cases two at a time, as a run would."""
     settings = Settings()
     pool = BackendPool(settings)
     roster = Roster()
-    core = Judging(roster, pool, fence_key=b"benchmark")
+    core = Judging(roster, pool, fence_key=b"benchmark", cache=cache)
     gate = asyncio.Semaphore(2)
 
     async def one(case: Case) -> Judgment:
@@ -240,7 +243,8 @@ def main() -> None:
         cases = make()[: given.first]
         for judge in JUDGES.get(rubric, ("embedded",)):
             started = time.monotonic()
-            judgments = asyncio.run(judge_all(rubric, judge, cases))
+            cache = MemoryCache()
+            judgments = asyncio.run(judge_all(rubric, judge, cases, cache))
             print(describe(rubric, judge, cases, judgments, time.monotonic() - started), flush=True)
             errors = Counter(
                 call.error.reason.value for judgment in judgments for call in judgment.calls if call.error is not None
@@ -252,6 +256,10 @@ def main() -> None:
                 again = asyncio.run(judge_all(rubric, judge, cases))
                 same = sum(comparable(a) == comparable(b) for a, b in zip(judgments, again, strict=True))
                 print(f"  judged again, byte-identical: {share(same, len(cases))}", flush=True)
+                kept = asyncio.run(judge_all(rubric, judge, cases, cache))
+                asked = sum(not call.cached for judgment in kept for call in judgment.calls)
+                failed = sum(call.error is not None for judgment in judgments for call in judgment.calls)
+                print(f"  once more from the cache: {asked} calls made, {failed} calls had failed", flush=True)
 
 
 if __name__ == "__main__":
