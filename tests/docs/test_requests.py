@@ -44,12 +44,16 @@ def read(line: str, key: str) -> Curl:
     """Read the options that the documentation uses; anything else fails."""
     words = shlex.split(line.replace("$JUDGE_KEY", key).replace("$JUDGE_URL", ""))
     assert words.pop(0) == "curl"
-    stated = None
-    if words[0] == "-X":
-        _, stated = words.pop(0), words.pop(0)
-    curl = Curl(words.pop(0).replace("http://127.0.0.1:8000", ""), stated=stated)
+    curl = Curl("")
     while words:
-        option, value = words.pop(0), words.pop(0)
+        option = words.pop(0)
+        if not option.startswith("-"):
+            curl.path = option.replace("http://127.0.0.1:8000", "")
+            continue
+        value = words.pop(0)
+        if option == "-X":
+            curl.stated = value
+            continue
         if option == "-H":
             name, _, text = value.partition(": ")
             curl.headers[name] = text
