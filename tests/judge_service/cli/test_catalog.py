@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from judge_service.cli.judges import public_options
+from judge_service.domain.judge import Judge
 from judge_service.judging.probes import probe_set
+from judge_service.store import Store
 from tests.judge_service.cli.conftest import CommandLine
 from tests.support.fake_provider import FakeProvider, Recorded, Reply
 
@@ -59,6 +61,17 @@ def test_secrets_in_options_are_hidden_and_names_of_variables_are_not() -> None:
         "extra_body": {"token": "***", "n": 1},
         "base_url": "http://x",
     }
+
+
+def test_judges_set_over_the_api_are_listed_too(cli: CommandLine) -> None:
+    cli("keys", "create", "--role", "admin", "--name", "a")
+    with Store.open(f"sqlite:///{cli.folder / 'data' / 'judge-service.sqlite3'}") as store:
+        store.judges.put(Judge(name="stored", backend="baseline", model="longer"))
+        store.judges.put(Judge(name="inside", backend="openai", model="m", options={"base_url": "http://10.0.0.5/v1"}))
+    names = {row["name"] for row in json.loads(cli("judges", "list", "--json").stdout)}
+    assert "stored" in names
+    assert "inside" not in names
+    assert json.loads(cli("judges", "show", "stored", "--json").stdout)["model"] == "longer"
 
 
 def test_a_broken_judges_file_names_the_field(cli: CommandLine) -> None:
