@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from judge_service.backends.catalog import BackendPool
+from judge_service.backends.catalog import BACKENDS, BackendPool, backend_names
 from judge_service.backends.transport import check_base_url, is_private, literal_address, may_be_private
 from judge_service.domain.judge import Judge
 from judge_service.errors import ConfigurationError, FieldProblem, InvalidInput, MissingModel
@@ -38,6 +38,9 @@ def refuse_unsafe(judge: Judge, settings: Settings) -> None:
         for (backend, option), why in _OPERATOR_ONLY.items()
         if judge.backend == backend and option in judge.options
     ]
+    if not judge.panel and judge.backend in backend_names() and judge.backend not in BACKENDS:
+        # What the options of an installed package's backend may do is not known here.
+        problems.append(FieldProblem("backend", "a backend of an installed package belongs into the judges file"))
     if judge.backend == "embedded" and (path := judge.options.get("model_path")) is not None:
         problems.extend(_outside(path, settings.data_dir))
     problems.extend(_secrets(judge.options, "options"))

@@ -211,3 +211,10 @@ async def test_a_member_of_a_panel_stays_until_the_panel_goes(connect):
     assert (await admin.delete("/v1/judges/mine")).status_code == 409
     assert (await admin.delete("/v1/judges/three")).status_code == 200
     assert (await admin.delete("/v1/judges/mine")).status_code == 200
+
+
+async def test_a_backend_of_an_installed_package_is_for_the_judges_file(connect, monkeypatch):
+    monkeypatch.setattr("judge_service.judging.submitted.backend_names", lambda: ("theirs",))
+    response = await connect(Role.ADMIN).put("/v1/judges/mine", json=MINE | {"backend": "theirs"})
+    assert response.status_code == 422
+    assert paths(response) == ["backend"]
