@@ -26,6 +26,7 @@ _READY: dict[str, Any] = {
 }
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get(
     "/healthz",
     summary="Alive?",
@@ -37,6 +38,7 @@ async def healthz() -> dict[str, str]:
     return {"status": "ok", "version": __version__}
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get(
     "/readyz",
     summary="Ready?",

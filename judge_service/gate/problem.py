@@ -38,6 +38,10 @@ def _printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+_TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
+"""Names that differ between versions of Python's own table."""
+
+
 def problem_response(
     status: int,
     code: str,
@@ -51,7 +55,7 @@ def problem_response(
     """One problem as a response. `errors` is always there, empty where no single field is to blame."""
     body: dict[str, Any] = {
         "type": f"urn:judge-service:problem:{code}",
-        "title": HTTPStatus(status).phrase,
+        "title": _TITLES.get(status) or HTTPStatus(status).phrase,
         "status": status,
         "detail": _printable(redact(detail)),
         "code": code,

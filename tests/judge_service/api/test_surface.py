@@ -173,6 +173,7 @@ async def test_the_page_of_routes_lists_every_route(connect, app):
 
 async def test_health_and_readiness(connect, service):
     client = connect(None)
+    assert (await client.head("/healthz")).status_code == (await client.head("/readyz")).status_code == 200
     health = await client.get("/healthz")
     assert (health.status_code, health.json()["status"]) == (200, "ok")
     ready = await client.get("/readyz")
