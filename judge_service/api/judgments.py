@@ -96,7 +96,7 @@ async def create_judgment(
             raise ProviderRefused from error
         except ConfigurationError as error:
             raise unavailable(judge, error) from error
-        judgment = services.judging.as_of_now(judgment, rubric, judge)
+        judgment = services.judging.as_of_now(judgment, judge)
         if body.require is not None:
             demand_calibrated(judgment.trust, judge, rubric)
         return Stored(judgment.id, judgment, 201 if judgment.created_at >= started else 200)
@@ -123,4 +123,4 @@ async def read_judgment(request: Request, judgment_id: ResultId) -> Response:
     judgment = await asyncio.to_thread(services_of(request).store.judgments.get, judgment_id)
     if judgment is None:
         raise NotFound(f"There is no judgment {judgment_id}.")
-    return _respond(judgment, 200)
+    return _respond(services_of(request).judging.as_of_now(judgment), 200)

@@ -24,6 +24,7 @@ from judge_service.api.idempotency import IdempotencyKey, Stored, scope_of
 from judge_service.api.preflight import demand_calibrated
 from judge_service.api.services import Services, gate_of, hash_of, judge_in, rubric_in, services_of
 from judge_service.domain.case import Case
+from judge_service.domain.judge import Judge
 from judge_service.domain.outcome import Outcome
 from judge_service.domain.run import Run, RunStatus
 from judge_service.errors import FieldProblem, InvalidInput, NotFound, UnsupportedMediaType
@@ -383,11 +384,12 @@ async def read_results(
     after = _after(cursor)
     run = await _run(services, run_id)
     if _wants_lines(request.headers.get("accept", "")):
-        return StreamingResponse(_lines(services, run_id, after, outcome), media_type="application/x-ndjson")
+        return StreamingResponse(_lines(services, run.judge, run_id, after, outcome), media_type="application/x-ndjson")
 
     def page() -> list[tuple[int, str]]:
         found = services.store.runs.results(run_id, after=after, limit=limit + 1, outcome=outcome)
-        return [(position, judgment_line(judgment).rstrip("\n")) for position, judgment in found]
+        now = services.judging.as_of_now
+        return [(position, judgment_line(now(judgment, run.judge)).rstrip("\n")) for position, judgment in found]
 
     rows = await asyncio.to_thread(page)
     cursor_after = json.dumps(str(rows[limit - 1][0])) if len(rows) > limit else "null"
@@ -401,12 +403,15 @@ def _wants_lines(accept: str) -> bool:
     return any(kind in JSONL for kind in kinds)
 
 
-async def _lines(services: Services, run_id: str, after: int, outcome: Outcome | None) -> AsyncIterator[str]:
+async def _lines(
+    services: Services, judge: Judge, run_id: str, after: int, outcome: Outcome | None
+) -> AsyncIterator[str]:
     while True:
 
         def page(start: int = after) -> list[tuple[int, str]]:
             found = services.store.runs.results(run_id, after=start, limit=_PAGE, outcome=outcome)
-            return [(position, judgment_line(judgment)) for position, judgment in found]
+            now = services.judging.as_of_now
+            return [(position, judgment_line(now(judgment, judge))) for position, judgment in found]
 
         rows = await asyncio.to_thread(page)
         yield "".join(text for _, text in rows)

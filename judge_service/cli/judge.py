@@ -158,6 +158,7 @@ def write_judgments(
         for judgment in recorded(service, cases, rubric, judge):
             if judgment is None:
                 raise Stopped("A case has no judgment. Run the same command again.")
+            judgment = service.judging.as_of_now(judgment, judge)
             file.write(judgment_line(judgment))
             summary.add(judgment)
 

@@ -81,7 +81,10 @@ def estimate(found: Mapping[str, Any] | None, *, share: bool = False) -> str:
     def shown(number: float) -> str:
         return f"{number * 100:.1f}" if share else f"{number:.2f}"
 
-    interval = "" if found["low"] is None else f"\n[dim]{shown(found['low'])} to {shown(found['high'])}[/dim]"
+    interval = ""
+    if found["low"] is not None:
+        between = " to " if found["low"] < 0 else "-"
+        interval = f"\n[dim]{shown(found['low'])}{between}{shown(found['high'])}[/dim]"
     return shown(found["value"]) + interval
 
 

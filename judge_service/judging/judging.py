@@ -244,10 +244,18 @@ class Judging:
             created_at=self.now(),
         )
 
-    def as_of_now(self, judgment: Judgment, rubric: Rubric[Any], judge: Judge) -> Judgment:
-        """A judgment that was recorded earlier with the trust and the calibrated confidence that hold today."""
+    def as_of_now(self, judgment: Judgment, judge: Judge | None = None) -> Judgment:
+        """A judgment that was recorded earlier with the trust and the calibrated confidence that hold today.
+
+        Unchanged when its judge is not known any more (`judge` None: looked up by name).
+        """
+        if judge is None:
+            try:
+                judge = self.roster.get(judgment.judge)
+            except NotFound:
+                return judgment
         reported = judgment.model if any(call.error is None for call in judgment.calls) else None
-        measured = (rubric.id, rubric.content_hash, judge, judgment.judge_hash, reported)
+        measured = (judgment.rubric, judgment.rubric_hash, judge, judgment.judge_hash, reported)
         changed: dict[str, Any] = {"trust": self.trust.trust(*measured)}
         if judgment.confidence is not None:
             raw = judgment.confidence.model_copy(update={"calibrated": None, "map_version": None})
