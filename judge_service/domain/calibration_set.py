@@ -3,7 +3,9 @@
 Owns the words and what counts as the content of a set. Knows no database, no file format and no statistics.
 """
 
+import hashlib
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -19,6 +21,9 @@ SET_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 SetName = Annotated[str, Field(pattern=rf"^{SET_NAME}$")]
 Annotator = Annotated[str, Field(min_length=1, max_length=256)]
 LabelText = Annotated[str, Field(min_length=1, max_length=256)]
+
+Slot = tuple[str, str, str, str, str, bool]
+"""Case, rubric, annotator, condition, kind, adjudicated."""
 
 _REFERENCE = re.compile(rf"({SET_NAME})(?:@([1-9][0-9]{{0,8}}))?")
 
@@ -103,7 +108,7 @@ class SetCase(BaseModel):
     def digest(self) -> str:
         """Hash of everything about the case that a frozen set's hash covers."""
         case = self.case
-        return content_hash(["case", case.id, case.input, case.group, case.metadata, self.split.value])
+        return case_digest(case.id, case.input, case.group, case.metadata, self.split.value)
 
 
 class Label(BaseModel):
@@ -132,7 +137,7 @@ class Label(BaseModel):
     created_at: datetime
 
     @property
-    def slot(self) -> tuple[str, str, str, str, str, bool]:
+    def slot(self) -> "Slot":
         """What makes it one label of its set: an annotator answers a case once per rubric and condition."""
         return (self.case_id, self.rubric, self.annotator, self.condition.value, self.kind, self.adjudicated)
 
@@ -149,7 +154,7 @@ class Label(BaseModel):
     @cached_property
     def digest(self) -> str:
         """Hash of everything about the label that a frozen set's hash covers: not its id, set and time of storing."""
-        return content_hash(["label", *self.slot, self.answer()])
+        return label_digest(self.slot, self.answer())
 
 
 class SetUse(BaseModel):
@@ -213,6 +218,19 @@ def parse_reference(reference: str) -> tuple[str, int | None]:
     return match[1], None if match[2] is None else int(match[2])
 
 
-def label_id(set_id: str, slot: tuple[str, str, str, str, str, bool]) -> str:
+def case_digest(
+    case_id: str, fields: Mapping[str, Any], group: str | None, metadata: Mapping[str, Any], split: str
+) -> str:
+    """Hash of a case as the hash of a frozen set covers it."""
+    return content_hash(["case", case_id, fields, group, metadata, split])
+
+
+def label_digest(slot: Slot, answer: Mapping[str, Any]) -> str:
+    """Hash of a label as the hash of a frozen set covers it."""
+    return content_hash(["label", *slot, answer])
+
+
+def label_id(set_id: str, slot: Slot) -> str:
     """The id of a label that came without one: the same for the same place in the same set."""
-    return f"lbl-{content_hash([set_id, *slot])[:24]}"
+    parts = "\x1f".join((set_id, *map(str, slot)))
+    return f"lbl-{hashlib.sha256(parts.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"

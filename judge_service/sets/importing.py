@@ -114,6 +114,9 @@ def import_cases(
                 "dropped": dict(reading.dropped),
             }
         )
+        if check and not cases.added and not labels.added:
+            # Everything is there already: the second pass would write nothing.
+            break
     return result
 
 
@@ -147,6 +150,8 @@ def import_labels(
             labels += store.labels.add(version.id, batch, check=check)
             if len(labels.unjoined) > MOST_UNJOINED:
                 labels = labels.model_copy(update={"unjoined": labels.unjoined[:MOST_UNJOINED]})
+        if check and not labels.added:
+            break
     return Imported(set_id=version.id, file=source.name, format="labels", rubric=reading.labeller.rubric, labels=labels)
 
 

@@ -18,6 +18,8 @@ from rubrics.registry import UnknownRubric, get_rubric
 
 NO_ANSWER = frozenset({"", "cannot_say", "cannot say", "skip", "skipped"})
 """Values that say that there is no answer: missing data, never a class of its own."""
+MOST_WORDS = 1000
+"""How many spellings of labels are remembered."""
 
 _FIELDS = (
     "annotator",
@@ -49,6 +51,7 @@ class Labeller:
     kind: str = "human"
     names: Mapping[str, str] = field(default_factory=dict)
     _rubrics: dict[str, Rubric[Any] | None] = field(default_factory=dict)
+    _values: dict[tuple[str, str], str | None] = field(default_factory=dict)
     _details: dict[tuple[str, str | None], dict[str, Any]] = field(default_factory=dict)
 
     def label(self, case_id: str, given: Mapping[str, Any]) -> Label:
@@ -62,7 +65,7 @@ class Labeller:
                 fields=[FieldProblem("rubric", "a label needs the rubric it answers; name it or give the set one")]
             )
         rubric = self._rubric(reference)
-        value = self._value(given.get("label"), rubric)
+        value = self._known_value(given.get("label"), rubric)
         detail = given.get("detail")
         if detail in (None, "", {}):
             detail = self._detail(rubric, value)
@@ -71,7 +74,6 @@ class Labeller:
         else:
             raise InvalidInput(fields=[FieldProblem("detail", "must be an object")])
         fields: dict[str, Any] = {
-            "id": "-",
             "set_id": self.set_id,
             "case_id": case_id,
             "rubric": reference if rubric is None else rubric.id,
@@ -86,14 +88,15 @@ class Labeller:
             "adjudicated": _flag(given.get("adjudicated")),
             "created_at": given.get("created_at") or self.now,
         }
+        slot = tuple(fields[name] for name in ("case_id", "rubric", "annotator", "condition", "kind", "adjudicated"))
+        fields["id"] = label_id(self.set_id, slot)
         try:
             label = Label.model_validate(fields)
         except ValidationError as error:
             raise InvalidInput(fields=field_problems(error)) from None
         if label.created_at.tzinfo is None:
             raise InvalidInput(fields=[FieldProblem("created_at", "needs a time zone")])
-        fields = label.__dict__ | {"id": label_id(self.set_id, label.slot)}
-        return Label.model_construct(**fields)
+        return label
 
     def _rubric(self, reference: str) -> Rubric[Any] | None:
         if reference not in self._rubrics:
@@ -102,6 +105,17 @@ class Labeller:
             except UnknownRubric as error:
                 raise InvalidInput(fields=[FieldProblem("rubric", str(error))]) from None
         return self._rubrics[reference]
+
+    def _known_value(self, given: Any, rubric: Rubric[Any] | None) -> str | None:
+        if not isinstance(given, str) or rubric is None:
+            return self._value(given, rubric)
+        key = (rubric.id, given)
+        if key not in self._values:
+            value = self._value(given, rubric)
+            if len(self._values) > MOST_WORDS:
+                return value
+            self._values[key] = value
+        return self._values[key]
 
     def _value(self, given: Any, rubric: Rubric[Any] | None) -> str | None:
         if isinstance(given, bool):

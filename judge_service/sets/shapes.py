@@ -6,8 +6,9 @@ mapping here (`annotator`, `label`, `rubric`, ...); `labelling` makes records of
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from calibration.splits import normalise
@@ -34,6 +35,9 @@ _LABEL_FIELDS = (
     "created_at",
 )
 """Columns of a plain row that say more about its one label."""
+_OWN_NAMES = frozenset(
+    {*_LABEL_FIELDS, "human_label", "label", "final_label", "annotators", "id", "group", "split", "metadata"}
+)
 _LABEL_NAMES = ("human_label", "label", "final_label")
 SUPPORT = {"supported": "supported", "partially_supported": "unsupported", "not_supported": "unsupported"}
 CITED = {"supported": "full", "partially_supported": "partial", "not_supported": "none"}
@@ -76,7 +80,12 @@ class Shape:
     rubric: str | None = None
 
 
-def _scalars(fields: Fields, used: Sequence[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+@lru_cache(maxsize=64)
+def _case_fields(rubric: Rubric[Any]) -> frozenset[str]:
+    return case_fields(rubric)
+
+
+def _scalars(fields: Fields, used: Collection[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """What is left of a row: scalars as metadata, the names of the rest."""
     left = {name: value for name, value in fields.items() if name not in used}
     kept = {name: value for name, value in left.items() if value is None or isinstance(value, str | int | float | bool)}
@@ -127,7 +136,7 @@ def _plain(fields: Fields, context: Context) -> list[Shaped]:
     if context.rubric is None:
         message = "is needed: it says which columns are the case. Name it here or when the set is made"
         raise InvalidInput(f"The rubric {message}.", fields=[FieldProblem("rubric", message)])
-    names = case_fields(context.rubric)
+    names = _case_fields(context.rubric)
     given = {name: value for name, value in fields.items() if name in names}
     labels: list[dict[str, Any]] = []
     single = next((name for name in _LABEL_NAMES if name in fields and name not in names), None)
@@ -140,7 +149,7 @@ def _plain(fields: Fields, context: Context) -> list[Shaped]:
             label = {"annotator": FINAL, "adjudicated": True} | label
         if fields[single] not in (None, "") or not several:
             labels.append(label | {"label": fields[single]})
-    used = [*names, *_LABEL_NAMES, *_LABEL_FIELDS, "annotators", "id", "group", "split", "metadata"]
+    used = names | _OWN_NAMES
     metadata, dropped = _scalars(fields, used)
     own = fields.get("metadata")
     if own not in (None, "") and not isinstance(own, Mapping):

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
 
-from judge_service.domain.calibration_set import Difference, ImportResult, Label
+from judge_service.domain.calibration_set import Difference, ImportResult, Label, Slot
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.store.engine import Database
 from judge_service.store.sets import CHUNK, LABELS, PAGE, SET_CASES, SETS, chunks, open_version, refuse
@@ -74,9 +74,20 @@ def read_label(row: RowMapping) -> Label:
     return Label.model_validate(dict(row))
 
 
+def slot_of(row: RowMapping) -> Slot:
+    """`Label.slot` of a row, without making the label: millions of rows are compared and hashed."""
+    kind, adjudicated = row["kind"], bool(row["adjudicated"])
+    return (row["case_id"], row["rubric"], row["annotator"], row["condition"], kind, adjudicated)
+
+
+def answer_of(row: RowMapping) -> dict[str, Any]:
+    """`Label.answer` of a row, likewise."""
+    return {name: row[name] for name in ("label", "detail", "order_shown", "seconds", "note")}
+
+
 def _add(connection: Connection, set_id: str, labels: Sequence[Label], *, write: bool) -> ImportResult:
     version = open_version(connection, set_id)
-    stored: dict[tuple[Any, ...], Label] = {}
+    stored: dict[Slot, dict[str, Any]] = {}
     cases: set[str] = set()
     wanted = dict.fromkeys(label.case_id for label in labels)
     for chunk in chunks(wanted, PAGE):
@@ -84,9 +95,8 @@ def _add(connection: Connection, set_id: str, labels: Sequence[Label], *, write:
         cases.update(connection.execute(known).scalars())
         query = select(LABELS).where(LABELS.c.set_id == version.id, LABELS.c.case_id.in_(chunk))
         for row in connection.execute(query).mappings():
-            there = read_label(row)
-            stored[there.slot] = there
-    fresh: dict[tuple[Any, ...], Label] = {}
+            stored[slot_of(row)] = answer_of(row)
+    fresh: dict[Slot, Label] = {}
     unjoined: list[str] = []
     differences: list[Difference] = []
     unchanged = 0
@@ -96,13 +106,28 @@ def _add(connection: Connection, set_id: str, labels: Sequence[Label], *, write:
         if label.case_id not in cases:
             unjoined.append(label.case_id)
             continue
-        earlier = stored.get(label.slot) or fresh.get(label.slot)
+        slot = label.slot
+        earlier = stored.get(slot)
+        if earlier is None and slot in fresh:
+            earlier = fresh[slot].answer()
         if earlier is None:
-            fresh[label.slot] = label
-        elif earlier.digest == label.digest:
+            fresh[slot] = label
+            continue
+        given = label.answer()
+        if earlier == given:
             unchanged += 1
         else:
-            differences.extend(_differences(earlier, label))
+            differences.extend(
+                Difference(
+                    case_id=label.case_id,
+                    field=name,
+                    stored=earlier[name],
+                    given=given[name],
+                    annotator=label.annotator,
+                )
+                for name in earlier
+                if earlier[name] != given[name]
+            )
     if differences:
         raise refuse(version.id, differences, "labels")
     if fresh and write:
@@ -111,12 +136,3 @@ def _add(connection: Connection, set_id: str, labels: Sequence[Label], *, write:
         more = SETS.c.n_labels + len(rows)
         connection.execute(update(SETS).where(SETS.c.id == version.id).values(n_labels=more))
     return ImportResult(added=len(fresh), unchanged=unchanged, unjoined=tuple(dict.fromkeys(unjoined)))
-
-
-def _differences(stored: Label, given: Label) -> list[Difference]:
-    old, new = stored.answer(), given.answer()
-    return [
-        Difference(case_id=given.case_id, field=name, stored=old[name], given=new[name], annotator=given.annotator)
-        for name in old
-        if old[name] != new[name]
-    ]

@@ -21,6 +21,8 @@ from judge_service.domain.calibration_set import (
     SetVersion,
     Split,
     UsePurpose,
+    case_digest,
+    label_digest,
     parse_reference,
     set_id,
 )
@@ -392,13 +394,18 @@ def _row(set_id: str, position: int, entry: SetCase) -> dict[str, Any]:
 
 
 def _content(connection: Connection, set_id: str) -> str:
-    from judge_service.store.labels import read_label
+    from judge_service.store.labels import answer_of, slot_of
 
     digests: list[bytes] = []
     cases = select(SET_CASES).where(SET_CASES.c.set_id == set_id).execution_options(yield_per=PAGE)
-    digests.extend(bytes.fromhex(_case(row).digest) for row in connection.execute(cases).mappings())
+    digests.extend(
+        bytes.fromhex(case_digest(row["case_id"], row["input"], row["group"], row["metadata"], row["split"]))
+        for row in connection.execute(cases).mappings()
+    )
     labels = select(LABELS).where(LABELS.c.set_id == set_id).execution_options(yield_per=PAGE)
-    digests.extend(bytes.fromhex(read_label(row).digest) for row in connection.execute(labels).mappings())
+    digests.extend(
+        bytes.fromhex(label_digest(slot_of(row), answer_of(row))) for row in connection.execute(labels).mappings()
+    )
     total = hashlib.sha256()
     # Sorted: the order of import is no content, and the two databases sort texts differently.
     for digest in sorted(digests):
