@@ -126,6 +126,7 @@ async def read_statistics(
     `positive`, `threshold_from`) change the headline; under `rules` the values of the others stand beside it.
     """
     from judge_service.reports.labelled_set import read_set
+    from judge_service.reports.measuring import record_scored
     from judge_service.reports.statistics import Rules, set_statistics
 
     store = services_of(request).store
@@ -140,6 +141,7 @@ async def read_statistics(
 
     def work() -> dict[str, Any]:
         labelled = read_set(store, reference, rubric=rubric, judges=judge or (), split=split)
+        record_scored(store, labelled)
         return set_statistics(labelled, rules, by=by or (), where=where)
 
     return await _computed(work)

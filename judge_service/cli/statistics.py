@@ -109,6 +109,7 @@ def stats(
     """
     from judge_service.domain.calibration_set import Split
     from judge_service.reports.labelled_set import read_set
+    from judge_service.reports.measuring import record_scored
     from judge_service.reports.statistics import Rules, set_statistics
     from judge_service.store import Store
 
@@ -125,6 +126,7 @@ def stats(
     with Store.open(settings.database) as store:
         part = None if split is None else Split(split.value)
         labelled = read_set(store, set_name, rubric=rubric, judges=judges or (), split=part)
+        record_scored(store, labelled)
     found = set_statistics(labelled, rules, by=by or (), where=where)
     if as_json:
         say_json(found)
@@ -280,16 +282,16 @@ async def _judge(
 
 def _once_on_release(service: "Service", version: "SetVersion", name: str, who: "Judge | None", split: "Split") -> None:
     """Raise Conflict when this configuration was scored on the release split before."""
-    from judge_service.domain.calibration_set import Split, UsePurpose
+    from judge_service.domain.calibration_set import Split
     from judge_service.errors import Conflict
 
     if split is not Split.RELEASE:
         return
     judge_hash = None if who is None else service.judging.judge_hash(who)
-    for use in service.store.sets.uses(version.id):
-        same = use.judge_hash == judge_hash if judge_hash is not None else use.judge == name
-        if use.split is Split.RELEASE and use.purpose is UsePurpose.SCORED and same:
+    for earlier in service.store.calibrations.all(set_id=version.id):
+        same = earlier.judge_hash == judge_hash if judge_hash is not None else earlier.judge == name
+        if earlier.split is Split.RELEASE and same:
             raise Conflict(
-                f"{name} was scored on the release split of {version.id} on {use.at:%Y-%m-%d}, and a configuration is "
-                "scored there once. See `judge-service stats --split release`."
+                f"{name} was measured on the release split of {version.id} on {earlier.created_at:%Y-%m-%d} "
+                f"({earlier.id}), and a configuration is scored there once."
             )

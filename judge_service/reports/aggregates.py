@@ -294,14 +294,19 @@ def compare_runs(store: Store, a: str, b: str, *, by: str | None = None, mix: bo
         "difference": delta.to_dict(),
         "mean_a": _mean([x for x, _ in both], rubric).to_dict(),
         "mean_b": _mean([y for _, y in both], rubric).to_dict(),
-        "verdict": _verdict(delta.mean),
     }
+    decisive = delta.mean
     scores = {row.score for pair in both for row in pair}
     if both and scores <= {0.0, 1.0}:
         gained = sum(x.score == 0 and y.score == 1 for x, y in both)
         lost = sum(x.score == 1 and y.score == 0 for x, y in both)
-        found["pass_rate_difference"] = bonett_price(gained, lost, len(both)).to_dict()
+        difference = bonett_price(gained, lost, len(both))
+        found["pass_rate_difference"] = difference.to_dict()
         found["mcnemar"] = mcnemar(gained, lost).to_dict()
+        if delta.mean.interval_reason is Reason.ZERO_VARIANCE:
+            # All pairs alike leave the t interval without a width; the counts still have one.
+            decisive = difference
+    found["verdict"] = _verdict(decisive)
     if by is not None:
         found["slices"] = _compared_slices(first, before, after, units, by)
     return found

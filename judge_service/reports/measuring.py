@@ -15,13 +15,14 @@ from calibration.estimate import REASON_TEXT, Reason
 from calibration.recalibrate import FITTERS, MIN_CASES, cross_fit
 from calibration.resample import MIN_GROUPS, Resampler
 from judge_service.domain.calibration import Calibration, FittedMap
-from judge_service.domain.calibration_set import Split
+from judge_service.domain.calibration_set import Split, UsePurpose
 from judge_service.domain.canonical import content_hash
 from judge_service.domain.outcome import Outcome
 from judge_service.errors import Conflict, FieldProblem, InvalidInput
 from judge_service.reports.dataset import Dataset, JudgeColumn
 from judge_service.reports.labelled_set import LabelledSet
 from judge_service.reports.statistics import Rules, set_statistics
+from judge_service.store import Store
 
 ENOUGH_LABELS = 30
 """Labels below which a measurement supports no trust."""
@@ -80,6 +81,20 @@ def measure(
         }
         found.append((calibration, record, fitted))
     return found
+
+
+def record_scored(store: Store, labelled: LabelledSet) -> None:
+    """Note that judges were scored on a frozen set's release split, once for each configuration."""
+    if labelled.version.status != "frozen" or Split.RELEASE not in labelled.splits:
+        return
+    uses = store.sets.uses(labelled.version.id)
+    known = {use.judge_hash for use in uses if use.split is Split.RELEASE and use.purpose is UsePurpose.SCORED}
+    for column in labelled.dataset.columns:
+        made = next((judgment for judgment in column.judgments if judgment is not None), None)
+        if made is not None and made.judge_hash not in known:
+            store.sets.record_use(
+                labelled.version.id, Split.RELEASE, made.judge_hash, UsePurpose.SCORED, judge=column.judge.name
+            )
 
 
 def _calibration(

@@ -1,0 +1,123 @@
+from typing import Any
+
+import pytest
+
+from judge_service.domain.calibration import Calibration
+from judge_service.domain.outcome import Outcome
+from judge_service.errors import InvalidInput
+from judge_service.reports.aggregates import Correction, aggregate_rows, corrected, slices
+from judge_service.store import ResultRow
+from rubrics.registry import get_rubric
+
+RUBRIC = get_rubric("faithfulness@1")
+
+
+def row(number: int, score: float | None, outcome: Outcome | None = Outcome.SCORED, **changes: Any) -> ResultRow:
+    fields: dict[str, Any] = {
+        "case_id": f"c{number}",
+        "identity": f"i{number}",
+        "group": None,
+        "metadata": {},
+        "outcome": outcome,
+        "reason": None,
+        "label": None if score is None else "supported" if score == 1 else "unsupported",
+        "score": score,
+        "enforcement": "grammar",
+        "judge_hash": "j",
+        "model": "m",
+    }
+    return ResultRow(**(fields | changes))
+
+
+def failed(number: int, **changes: Any) -> ResultRow:
+    return row(number, None, Outcome.JUDGE_ERROR, reason="timeout", **changes)
+
+
+def test_a_mean_says_what_it_leaves_out() -> None:
+    rows = [
+        row(1, 1.0),
+        row(2, 0.5),
+        failed(3),
+        row(4, None, Outcome.NOT_APPLICABLE, reason="no_claims"),
+        row(5, None, None),
+    ]
+    found = aggregate_rows(RUBRIC, rows)
+    assert found["n_total"] == 5
+    assert found["n_scored"] == 2
+    assert found["n_failed"] == 2
+    assert found["coverage"]["value"] == 0.4
+    assert found["mean_score"]["value"] == 0.75
+    assert found["mean_score"]["n"] == 2
+    assert found["bounds"] == {"low": 0.375, "high": 0.875, "n": 4}
+    assert found["reasons"] == {"judge_error:timeout": 1, "not_applicable:no_claims": 1}
+    assert found["outcomes"]["not_judged"] == 1
+    assert found["corrected"] is None
+
+
+def test_nothing_scored_has_no_mean_and_says_why() -> None:
+    found = aggregate_rows(RUBRIC, [failed(1), failed(2)])
+    assert found["mean_score"]["value"] is None
+    assert found["mean_score"]["undefined_reason"] == "empty"
+    assert found["bounds"] == {"low": 0.0, "high": 1.0, "n": 2}
+    assert aggregate_rows(RUBRIC, [])["coverage"]["undefined_reason"] == "empty"
+
+
+def test_grouped_cases_have_a_clustered_interval() -> None:
+    rows = [row(i, float(i % 4 < 2), group=f"g{i // 4}") for i in range(80)]
+    alone = aggregate_rows(RUBRIC, [row(i, float(i % 4 < 2)) for i in range(80)])["mean_score"]
+    grouped = aggregate_rows(RUBRIC, rows)["mean_score"]
+    assert alone["method"] == "wilson"
+    assert grouped["method"] == "clustered_t"
+    assert grouped["details"]["groups"] == 20
+    assert grouped["value"] == alone["value"] == 0.5
+
+
+def test_different_enforcement_is_not_averaged_unless_said() -> None:
+    rows = [row(1, 1.0), row(2, 0.0, enforcement="none")]
+    found = aggregate_rows(RUBRIC, rows)
+    assert found["mean_score"]["undefined_reason"] == "mixed_conditions"
+    assert found["bounds"] is None
+    assert found["by_enforcement"]["grammar"]["value"] == 1.0
+    assert found["labels"]["supported"]["value"] is None
+    assert aggregate_rows(RUBRIC, rows, mix=True)["mean_score"]["value"] == 0.5
+
+
+def test_slices_count_what_has_no_key() -> None:
+    rows = [row(i, 1.0, metadata={"language": "en", "gold": True}) for i in range(31)]
+    rows += [row(40, 0.0, metadata={"language": "de"}), row(41, 0.0)]
+    found = slices(RUBRIC, rows, "language", mix=False, correction=None)
+    assert found["without_key"] == 1
+    assert found["values"]["en"]["no_verdict"] is False
+    assert found["values"]["de"]["no_verdict"] is True
+    assert list(slices(RUBRIC, rows, "gold", mix=False, correction=None)["values"]) == ["true"]
+    with pytest.raises(InvalidInput):
+        slices(RUBRIC, rows, "nothing", mix=False, correction=None)
+
+
+def correction(true_pass: int, missed: int, true_fail: int, false_alarm: int) -> Correction:
+    human = ["supported"] * (true_pass + missed) + ["unsupported"] * (true_fail + false_alarm)
+    judge = (
+        ["supported"] * true_pass + ["unsupported"] * missed + ["unsupported"] * true_fail + ["supported"] * false_alarm
+    )
+    made = Calibration.model_construct(id="cal_1", set_id="set@1")
+    return Correction(made, judge, human, list(range(len(human))), frozenset({"i0"}))
+
+
+def test_corrected_shares_are_those_of_the_definitions() -> None:
+    # Rogan & Gladen with p 0.7 of 200, sensitivity 0.9, specificity 0.8, 50 labels each.
+    rows = [row(i, 1.0) for i in range(140)] + [row(i, 0.0) for i in range(140, 200)]
+    found = corrected(RUBRIC, rows, correction(45, 5, 40, 10))["labels"]["supported"]
+    assert found["raw"]["value"] == 0.7
+    assert found["rogan_gladen"]["value"] == pytest.approx(0.714286, abs=1e-6)
+    assert found["rogan_gladen"]["low"] == pytest.approx(0.58422, abs=1e-5)
+    assert found["rogan_gladen"]["high"] == pytest.approx(0.86393, abs=1e-5)
+    assert found["ppi_plus_plus"]["details"]["unlabelled"] == 199
+    assert found["labels_alone"]["value"] == 0.5
+
+
+def test_a_judge_no_better_than_chance_corrects_nothing() -> None:
+    rows = [row(i, float(i % 2)) for i in range(40)]
+    found = corrected(RUBRIC, rows, correction(25, 25, 25, 25))["labels"]["supported"]
+    assert found["rogan_gladen"]["undefined_reason"] == "judge_not_better_than_chance"
+    few = corrected(RUBRIC, rows, correction(5, 2, 5, 2))["labels"]["supported"]
+    assert few["ppi_plus_plus"]["undefined_reason"] == "too_few_labels"
