@@ -84,7 +84,7 @@ class Labeller:
             "kind": given.get("kind") or self.kind,
             "order_shown": given.get("order_shown") or None,
             "seconds": _number(given.get("seconds")),
-            "note": given.get("note"),
+            "note": given.get("note") or None,
             "adjudicated": _flag(given.get("adjudicated")),
             "created_at": given.get("created_at") or self.now,
         }

@@ -24,6 +24,8 @@ SAFE_VALUE = "safe"
 """Our spreadsheet-safe CSV ends with a column that says so: only then is an apostrophe taken off on reading."""
 
 DELIMITERS = ",;\t|"
+_NULL_WHEN_EMPTY = frozenset({"group", "split"})
+"""Columns of which an empty cell says that there is none; elsewhere it may be an empty text."""
 MAX_CELL = 16 * 1024 * 1024
 MAX_LINE = 64 * 1024 * 1024
 """Longest cell, and longest line of JSON, in characters or bytes."""
@@ -149,8 +151,8 @@ def _csv(file: BinaryIO, source: Source) -> Iterator[Row]:
         raise InvalidInput(
             f"There is no encoding {encoding!r}.", fields=[FieldProblem("encoding", "is not known")]
         ) from None
-    if source.encoding is None and encoding == "utf-8-sig" and b"\x00" in head[:256]:
-        raise _bad(1, "the file holds NUL bytes: it is no UTF-8 text. Save it as UTF-8, or name its encoding", "record")
+    if source.encoding is None and encoding == "utf-8-sig" and 4 * head[:256].count(0) > len(head[:256]):
+        raise _bad(1, "the file is full of NUL bytes, as UTF-16 is: save it as UTF-8, or name its encoding", "record")
     file.seek(0)
     if csv.field_size_limit() < MAX_CELL:
         csv.field_size_limit(MAX_CELL)
@@ -219,7 +221,9 @@ def _check_header(names: list[str]) -> None:
 def _cells(names: list[str], cells: list[str], number: int) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, cell in zip(names, cells, strict=False):
-        if not name.endswith(JSON_SUFFIX):
+        if name in _NULL_WHEN_EMPTY:
+            fields[name] = cell or None
+        elif not name.endswith(JSON_SUFFIX):
             fields[name] = cell
         elif cell:
             try:

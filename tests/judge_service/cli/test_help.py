@@ -45,7 +45,7 @@ COMMANDS = (
             "show",
             "diff",
             "export",
-        )  # fmt: skip
+        )
     ),
     ("models",),
     ("models", "list"),

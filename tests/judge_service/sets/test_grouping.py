@@ -1,0 +1,115 @@
+from collections.abc import Iterator
+
+import pytest
+
+from judge_service.domain.calibration_set import SetCase, Split
+from judge_service.domain.case import Case
+from judge_service.errors import Conflict, InvalidInput
+from judge_service.sets.grouping import find_leaks, freeze_set, propose_groups, split_set
+from judge_service.sets.importing import import_cases
+from judge_service.store import Store
+from rubrics.registry import get_rubric
+
+from .conftest import MakeFile, pair
+
+LONG = "Please explain in a few plain words how a heat pump warms a house when it is cold outside today {}"
+
+
+def entries(n: int, **more: str) -> Iterator[SetCase]:
+    for number in range(n):
+        fields = {"prompt": f"Topic {number} of area {number * 7}", "response_a": "x" * 3, "response_b": "y", **more}
+        yield SetCase(case=Case(id=f"c{number}", input=fields, group=f"g{number // 2}"), split=Split.CALIBRATION)
+
+
+def test_near_duplicates_and_given_groups_chain(store: Store, file: MakeFile) -> None:
+    store.sets.create("s", "pairwise@1")
+    rows = [
+        pair("a", prompt=LONG.format("please")),
+        pair("b", prompt=LONG.format("thanks"), group="doc"),
+        pair("c", prompt="Something else altogether", group="doc"),
+        pair("d", prompt="  something ELSE altogether "),
+        pair("e", prompt="Alone with its own question"),
+    ]
+    import_cases(store, "s", file(rows))
+    proposed = propose_groups(store, "s")
+    assert (proposed.n_groups, proposed.largest, proposed.changed, proposed.applied) == (2, 4, 2, False)
+    assert proposed.groups[0].model_dump() == {"name": "doc", "case_ids": ("a", "b", "c", "d")}
+    assert store.sets.case("s@1", "a").case.group is None  # type: ignore[union-attr]
+    propose_groups(store, "s", apply=True)
+    assert [entry.case.group for entry in store.sets.cases("s@1")] == ["doc", "doc", "doc", "doc", None]
+    assert propose_groups(store, "s", apply=True).changed == 0
+    assert import_cases(store, "s", file(rows)).cases.unchanged == 5
+
+
+def test_a_group_stays_in_one_split_and_later_cases_move_none(store: Store) -> None:
+    store.sets.create("s", "pairwise@1")
+    store.sets.add_cases("s@1", entries(200))
+    shares = {Split.DEVELOPMENT: 1, Split.CALIBRATION: 2, Split.RELEASE: 1}
+    done = split_set(store, "s", shares)
+    assert sum(done.cases.values()) == 200
+    assert sum(done.groups.values()) == 100
+    assert done.cases == {split.value: n for split, n in store.sets.split_counts("s@1").items() if n}
+    assert 60 <= done.cases["calibration"] <= 140
+    before = {entry.case.id: entry.split for entry in store.sets.cases("s@1")}
+    assert find_leaks(store, store.sets.get("s")) == ()
+    store.sets.add_cases("s@1", entries(260))
+    split_set(store, "s", shares)
+    after = {entry.case.id: entry.split for entry in store.sets.cases("s@1")}
+    assert {name: after[name] for name in before} == before
+    assert split_set(store, "s", shares, salt="other").cases != done.cases
+
+
+def test_stratified_splits_keep_labels_balanced(lite: Store, file: MakeFile) -> None:
+    lite.sets.create("s", "pairwise@1")
+    import_cases(lite, "s", file([pair(f"c{number}", "AB"[number % 4 == 0]) for number in range(80)]))
+    done = split_set(lite, "s", {Split.CALIBRATION: 1, Split.RELEASE: 1}, stratify=True)
+    assert done.cases == {"calibration": 40, "release": 40}
+    release = {entry.case.id for entry in lite.sets.cases("s@1", Split.RELEASE)}
+    assert sum(1 for label in lite.labels.of("s@1") if label.case_id in release and label.label == "B") == 10
+    with pytest.raises(InvalidInput, match="fewer groups"):
+        split_set(lite, "s", {Split.CALIBRATION: 500, Split.RELEASE: 500}, stratify=True)
+    with pytest.raises(InvalidInput):
+        split_set(lite, "s", {Split.CALIBRATION: 0})
+
+
+def test_what_leaks_blocks_the_freeze(store: Store, file: MakeFile) -> None:
+    store.sets.create("s", "pairwise@1")
+    rows = [
+        pair("a", group="doc", split="calibration"),
+        pair("b", group="doc", split="release"),
+        pair("c", prompt="Same?", response_a="One", response_b="two", split="calibration"),
+        pair("d", prompt=" same? ", response_a="TWO", response_b="one", split="release"),
+        pair("e", prompt="Same prompt", response_a="1", split="calibration"),
+        pair("f", prompt="Same prompt", response_a="2", split="development"),
+    ]
+    import_cases(store, "s", file(rows))
+    with pytest.raises(Conflict, match="cannot be frozen") as caught:
+        freeze_set(store, "s")
+    leaks = {(leak["kind"], tuple(leak["case_ids"])) for leak in caught.value.extra["leaks"]}
+    assert leaks == {("group", ("a", "b")), ("text", ("c", "d")), ("text", ("e", "f"))}
+    assert store.sets.get("s").status == "open"
+    propose_groups(store, "s", apply=True)
+    split_set(store, "s", {Split.CALIBRATION: 1, Split.RELEASE: 1})
+    frozen = freeze_set(store, "s")
+    assert frozen.status == "frozen"
+    assert freeze_set(store, "s") == frozen
+    for change in (lambda: propose_groups(store, "s", apply=True), lambda: split_set(store, "s", {Split.RELEASE: 1})):
+        with pytest.raises(Conflict, match="frozen"):
+            change()
+
+
+def test_an_example_of_the_prompt_belongs_to_development(lite: Store) -> None:
+    rubric = get_rubric("pairwise@1")
+    lite.sets.create("s", rubric.id)
+    case = Case(id="shown", input=dict(rubric.examples[0].case))
+    lite.sets.add_cases("s@1", [SetCase(case=case, split=Split.CALIBRATION)])
+    (leak,) = find_leaks(lite, lite.sets.get("s"))
+    assert (leak.kind, leak.case_ids) == ("few_shot", ("shown",))
+    lite.sets.assign("s@1", splits={"shown": Split.DEVELOPMENT})
+    assert freeze_set(lite, "s").status == "frozen"
+
+
+def test_an_empty_set_is_not_frozen(lite: Store) -> None:
+    lite.sets.create("s")
+    with pytest.raises(Conflict, match="no case"):
+        freeze_set(lite, "s")
