@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from calibration.agreement import FAILED, code_labels
 from calibration.estimate import Estimate, InvalidStatisticInput, Reason
-from calibration.intervals import bonett_price, newcombe
-from calibration.resample import Resampler, group_codes, ratio_replicates, share
+from calibration.intervals import Z95, bonett_price, newcombe
+from calibration.resample import MIN_GROUPS, Resampler, group_codes, ratio_replicates, share
 from calibration.tests import mcnemar
 
 A, B, TIE = range(3)
@@ -130,7 +130,8 @@ def length_regression(
 
     Columns: intercept, log(len_a/len_b), human label (+1 A, -1 B, 0 tie or none). Null `separation` when it does not
     converge or a coefficient exceeds 20; `one_class` when the judge always picks the same side; `empty` without cases.
-    Flag `few_events` below 10 events a coefficient. Cases with a response of length 0 are left out.
+    Flag `few_events` below 10 events a coefficient. Cases with a response of length 0 are left out. With fewer than 10
+    groups there is no interval: `too_few_groups`.
     """
     said, truth = _codes(judge, human)
     n_all = len(said)
@@ -161,8 +162,9 @@ def length_regression(
             model = Logit(outcome, columns)
             fit = model.fit(disp=0, maxiter=200, tol=1e-12)
             clustered = None
-            if groups is not None:
-                codes = group_codes(groups)[used]
+            codes = None if groups is None else group_codes(groups)[used]
+            few = codes is not None and np.unique(codes).size < MIN_GROUPS
+            if codes is not None and not few:
                 clustered = model.fit(disp=0, maxiter=200, tol=1e-12, cov_type="cluster", cov_kwds={"groups": codes})
         except (PerfectSeparationError, np.linalg.LinAlgError):
             return refused(Reason.SEPARATION)
@@ -175,18 +177,20 @@ def length_regression(
         return refused(Reason.SEPARATION)
     events = min(outcome.sum(), n - outcome.sum())
     flags = ("few_events",) if events < EVENTS_PER_COEFFICIENT * len(names) else ()
-    method = "logit/wald" if clustered is None else "logit/cluster_robust_wald"
+    method = "logit/wald" if groups is None else "logit/cluster_robust_wald"
+    reach = Z95 * errors
     coefficients = {
         name: Estimate(
             float(value),
-            float(value - 1.959963984540054 * error),
-            float(value + 1.959963984540054 * error),
+            None if few else float(value - half),
+            None if few else float(value + half),
             n,
             method,
+            interval_reason=Reason.TOO_FEW_GROUPS if few else None,
             flags=flags,
             details={"se": float(se)},
         )
-        for name, value, error, se in zip(names, values, errors, plain, strict=True)
+        for name, value, half, se in zip(names, values, reach, plain, strict=True)
     }
     return LengthRegression(coefficients, n, float(fit.llf))
 

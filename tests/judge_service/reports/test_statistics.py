@@ -176,6 +176,13 @@ def test_failures_stay_in_and_every_rule_is_shown() -> None:
     assert judge["failures"]["inconsistent"]["numerator"] == 3
 
 
+def test_the_length_regression_of_few_groups_has_no_interval() -> None:
+    draw = [("A", "AABB"[i % 4], "AABB"[i % 4], "g1", []) for i in range(40)]
+    judge = statistics(pairs(draw), FAST)["judges"][0]
+    for estimate in estimates(judge["length"]["regression"]):
+        assert estimate["low"] is None
+
+
 def test_one_readable_order_of_two_still_counts_for_that_order() -> None:
     judge = statistics(pairs([("A", "A", None, None, []), ("B", "B", "B", None, [])]), FAST)["judges"][0]
     assert judge["orders"]["accuracy_AB"] == 100.0
