@@ -3,6 +3,7 @@
 Owns which texts of a case are compared and how a plan of splits is carried out. The methods are `calibration.splits`'s.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from calibration.splits import (
     stratified_splits,
 )
 from judge_service.domain.calibration_set import Label, SetCase, SetVersion, Split
+from judge_service.domain.case import Case
 from judge_service.errors import Conflict, FieldProblem, InvalidInput
 from judge_service.store import Store
 from rubrics.model import Rubric
@@ -134,12 +136,16 @@ def split_set(
     parts = {split.value: share for split, share in shares.items() if share > 0}
     if not parts or any(share < 0 for share in shares.values()):
         raise InvalidInput(fields=[FieldProblem("shares", "are whole numbers, 0 or more, one of them above 0")])
-    entries = list(store.sets.cases(version.id))
-    if not entries:
+    # What stays of a case is small: a set may be large.
+    ids, groups, before = [], [], []
+    for entry in store.sets.cases(version.id):
+        ids.append(entry.case.id)
+        groups.append(entry.group)
+        before.append(entry.split)
+    if not ids:
         raise InvalidInput(f"The set {version.id} holds no case.", fields=[FieldProblem("set", "holds no case")])
-    groups = [entry.group for entry in entries]
     if stratify and len(parts) > 1:
-        labels = _labels(store, version, entries)
+        labels = _labels(store, version, ids)
         try:
             chosen = stratified_splits(groups, labels, parts, seed=seed)
         except InvalidStatisticInput as error:
@@ -150,11 +156,10 @@ def split_set(
         total = sum(parts.values())
         portions = {name: share / total for name, share in parts.items()}
         chosen = [split_of(group, portions, salt=salt) for group in groups]
-    splits = {entry.case.id: Split(name) for entry, name in zip(entries, chosen, strict=True)}
-    moved = {entry.case.id: splits[entry.case.id] for entry in entries if entry.split is not splits[entry.case.id]}
+    moved = {case_id: Split(name) for case_id, name, was in zip(ids, chosen, before, strict=True) if was.value != name}
     if moved:
         store.sets.assign(version.id, splits=moved)
-    of_groups = {group: splits[entry.case.id].value for group, entry in zip(groups, entries, strict=True)}
+    of_groups = dict(zip(groups, chosen, strict=True))
     return Splitting(
         set_id=version.id,
         method="stratified" if stratify else "hash",
@@ -165,29 +170,31 @@ def split_set(
 
 def find_leaks(store: Store, version: SetVersion) -> tuple[Leak, ...]:
     """Every group and every text that stands in two splits, and examples of the rubric's prompt outside development."""
-    entries = list(store.sets.cases(version.id, as_frozen=True))
-    whole = [_whole(entry) for entry in entries]
-    groups = [entry.group for entry in entries]
-    splits = [entry.split.value for entry in entries]
-    found = leakage(groups, splits, texts=whole, few_shot=_few_shot(version))
-    of_group: dict[str, list[str]] = {}
-    for group, entry in zip(groups, entries, strict=True):
-        of_group.setdefault(group, []).append(entry.case.id)
-    leaks = [Leak(kind="group", what=str(group), case_ids=tuple(of_group[str(group)])) for group in found.groups]
-    for places in found.texts:
-        ids = tuple(entries[place].case.id for place in places)
-        leaks.append(Leak(kind="text", what=whole[places[0]][:80], case_ids=ids))
-    if any("response_a" in entry.case.input for entry in entries):
+    ids, groups, splits, whole, prompts = [], [], [], [], []
+    for entry in store.sets.cases(version.id, as_frozen=True):
+        ids.append(entry.case.id)
+        groups.append(entry.group)
+        splits.append(entry.split.value)
+        # Hashes instead of texts: equal texts have equal ones, and a set may be large.
+        whole.append(_hashed(_whole(entry.case)))
         # Pairs on one prompt are not independent, whatever the answers are.
-        prompts, _ = _texts(entries)
-        told = set(found.texts)
-        for places in leakage(groups, splits, texts=prompts).texts:
-            if places not in told:
-                ids = tuple(entries[place].case.id for place in places)
-                leaks.append(Leak(kind="text", what=prompts[places[0]][:80], case_ids=ids))
-    leaks.extend(
-        Leak(kind="few_shot", what=whole[place][:80], case_ids=(entries[place].case.id,)) for place in found.few_shot
-    )
+        prompts.append(_hashed(normalise(_prompt(entry.case))) if "response_a" in entry.case.input else "")
+    found = leakage(groups, splits, texts=whole, few_shot=[_hashed(text) for text in _few_shot(version)])
+    of_group: dict[str, list[str]] = {}
+    for group, case_id in zip(groups, ids, strict=True):
+        of_group.setdefault(group, []).append(case_id)
+    leaks = [Leak(kind="group", what=str(group), case_ids=tuple(of_group[str(group)])) for group in found.groups]
+
+    def named(kind: str, places: Sequence[int]) -> Leak:
+        entry = store.sets.case(version.id, ids[places[0]])
+        text = "" if entry is None else _prompt(entry.case) or _whole(entry.case)
+        return Leak(kind=kind, what=text[:80], case_ids=tuple(ids[place] for place in places))
+
+    leaks.extend(named("text", places) for places in found.texts)
+    told = set(found.texts)
+    shared = leakage(groups, splits, texts=prompts).texts
+    leaks.extend(named("text", places) for places in shared if places not in told)
+    leaks.extend(named("few_shot", [place]) for place in found.few_shot)
     return tuple(leaks)
 
 
@@ -223,10 +230,7 @@ def _open(store: Store, reference: str) -> SetVersion:
 
 def _texts(entries: Sequence[SetCase]) -> tuple[list[str], list[list[str]]]:
     """The text that opens each case, and its answers by position. Prompts that are missing group nothing."""
-    prompts = []
-    for entry in entries:
-        found = [entry.case.input.get(name) for name in _PROMPTS]
-        prompts.append(next((text for text in found if isinstance(text, str)), ""))
+    prompts = [_prompt(entry.case) for entry in entries]
     used = [name for name in _ANSWERS if any(isinstance(entry.case.input.get(name), str) for entry in entries)]
     columns = []
     for name in used:
@@ -235,13 +239,31 @@ def _texts(entries: Sequence[SetCase]) -> tuple[list[str], list[list[str]]]:
     return prompts, columns
 
 
-def _whole(entry: SetCase) -> str:
-    """What a judge would be shown of the case, as one text; mirrored pairs are one text."""
-    fields = entry.case.input
-    pair = [fields.get(name) for name in ("response_a", "response_b")]
-    parts = [normalise(text) for name, text in sorted(fields.items()) if isinstance(text, str) and text not in pair]
-    parts.extend(sorted(normalise(text) for text in pair if isinstance(text, str)))
+def _prompt(case: Case) -> str:
+    found = [case.input.get(name) for name in _PROMPTS]
+    return next((text for text in found if isinstance(text, str)), "")
+
+
+def _whole(case: Case) -> str:
+    """Every text that a judge would be shown of the case, as one; mirrored pairs are one text."""
+    pair = {name: case.input[name] for name in ("response_a", "response_b") if name in case.input}
+    parts = [text for name, value in sorted(case.input.items()) if name not in pair for text in _texts_of(value)]
+    parts.extend(sorted(text for value in pair.values() for text in _texts_of(value)))
     return "\x1f".join(parts)
+
+
+def _texts_of(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [normalise(value)]
+    if isinstance(value, Mapping):
+        return [text for _, part in sorted(value.items()) for text in _texts_of(part)]
+    if isinstance(value, list):
+        return [text for part in value for text in _texts_of(part)]
+    return []
+
+
+def _hashed(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest() if text else ""
 
 
 def _few_shot(version: SetVersion) -> list[str]:
@@ -251,13 +273,10 @@ def _few_shot(version: SetVersion) -> list[str]:
         rubric: Rubric[Any] = get_rubric(version.rubric)
     except UnknownRubric:
         return []
-    from judge_service.domain.case import Case
-
-    examples = [Case(id="example", input=dict(example.case)) for example in rubric.examples]
-    return [_whole(SetCase(case=case)) for case in examples]
+    return [_whole(Case(id="example", input=dict(example.case))) for example in rubric.examples]
 
 
-def _labels(store: Store, version: SetVersion, entries: Sequence[SetCase]) -> list[str]:
+def _labels(store: Store, version: SetVersion, ids: Sequence[str]) -> list[str]:
     """One class a case for stratifying: the adjudicated label, else the first of a person, else none."""
     first: dict[str, Label] = {}
     for label in store.labels.of(version.id, version.rubric):
@@ -265,4 +284,4 @@ def _labels(store: Store, version: SetVersion, entries: Sequence[SetCase]) -> li
             there = first.get(label.case_id)
             if there is None or (label.adjudicated and not there.adjudicated):
                 first[label.case_id] = label
-    return [str(first[entry.case.id].label) if entry.case.id in first else "" for entry in entries]
+    return [str(first[case_id].label) if case_id in first else "" for case_id in ids]

@@ -109,6 +109,18 @@ def test_an_example_of_the_prompt_belongs_to_development(lite: Store) -> None:
     assert freeze_set(lite, "s").status == "frozen"
 
 
+def test_one_answer_to_different_contexts_is_no_leak(lite: Store, file: MakeFile) -> None:
+    lite.sets.create("s", "faithfulness@1")
+    rows = [
+        {"id": "a", "answer": "I do not know.", "contexts": ["Rome"], "split": "calibration"},
+        {"id": "b", "answer": "I do not know.", "contexts": ["Oslo"], "split": "release"},
+        {"id": "c", "answer": "I do not know.", "contexts": ["oslo "], "split": "monitoring"},
+    ]
+    import_cases(lite, "s", file(rows))
+    (leak,) = find_leaks(lite, lite.sets.get("s"))
+    assert leak.case_ids == ("b", "c")
+
+
 def test_an_empty_set_is_not_frozen(lite: Store) -> None:
     lite.sets.create("s")
     with pytest.raises(Conflict, match="no case"):
