@@ -47,7 +47,7 @@ def run_aggregate(store: Store, run_id: str, *, by: str | None = None, mix: bool
     """
     run = run_of(store, run_id)
     rubric = rubric_of_run(run)
-    rows = list(store.runs.rows(run.id))
+    rows = [_lean(row, by) for row in store.runs.rows(run.id)]
     correction = correction_of(store, run, rows)
     found = {
         "run": run.id,
@@ -61,6 +61,11 @@ def run_aggregate(store: Store, run_id: str, *, by: str | None = None, mix: bool
     if by is not None:
         found["slices"] = slices(rubric, rows, by, mix=mix, correction=correction)
     return found
+
+
+def _lean(row: ResultRow, key: str | None) -> ResultRow:
+    """The row with the metadata that is sliced by only: a run may have a million of them."""
+    return replace(row, metadata={key: row.metadata[key]} if key is not None and key in row.metadata else {})
 
 
 def run_of(store: Store, run_id: str) -> Run:
@@ -265,7 +270,7 @@ def compare_runs(store: Store, a: str, b: str, *, by: str | None = None, mix: bo
     """
     runs = [run_of(store, a), run_of(store, b)]
     rubric = rubric_of_run(runs[1])
-    tables = [{row.case_id: row for row in store.runs.rows(run.id)} for run in runs]
+    tables = [{row.case_id: _lean(row, by) for row in store.runs.rows(run.id)} for run in runs]
     reasons, notes = differences(runs, tables)
     if reasons and not mix:
         raise Conflict(

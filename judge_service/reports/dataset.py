@@ -5,6 +5,7 @@ Owns what a report is made of and how a case, a person's label and each judge's 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from judge_service.domain.calibration_set import Split
@@ -75,23 +76,23 @@ class Dataset:
     items: tuple[LabelledItem, ...]
     columns: tuple[JudgeColumn, ...]
 
-    @property
+    @cached_property
     def labelled(self) -> tuple[int, ...]:
         """Positions of the items that carry a label."""
         return tuple(i for i, item in enumerate(self.items) if item.label is not None)
 
-    @property
+    @cached_property
     def human(self) -> list[str]:
         """The labels, over `labelled`."""
         return [item.label for item in self.items if item.label is not None]
 
-    @property
+    @cached_property
     def groups(self) -> list[str]:
         """The unit of independence of each labelled item: its group, or the item alone."""
         units = self.units
         return [units[i] for i in self.labelled]
 
-    @property
+    @cached_property
     def units(self) -> list[str]:
         """The unit of independence of every item."""
         cases = [item.case for item in self.items]
