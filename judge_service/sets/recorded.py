@@ -265,14 +265,16 @@ class _Plan:
         return [case_id for case_id in self._by_case if case_id in self._open]
 
     def look(self, entry: SetCase) -> None:
-        """Make the case's judgment, so that a verdict that cannot be read refuses the file before anything is kept."""
-        judgment = self._judgment(entry.case, datetime.min.replace(tzinfo=UTC))
-        if judgment is None:
+        """Read the case's verdicts, so that a verdict that cannot be read refuses the file before anything is kept."""
+        verdicts = self._by_case.get(entry.case.id)
+        if verdicts is None:
             return
+        finding = self._finding(entry.case, verdicts)
         self._open.discard(entry.case.id)
         self.n_joined += 1
-        self._identities.update(judgment.identity.encode())
-        ending = judgment.outcome.value + (f":{judgment.reason.value}" if judgment.reason else "")
+        self._identities.update(self._identity(entry.case).encode())
+        reason = finding.get("reason")
+        ending = finding["outcome"].value + (f":{reason.value}" if reason is not None else "")
         self._outcomes[ending] = self._outcomes.get(ending, 0) + 1
 
     def store(self, store: Store, n_cases: int, at: datetime) -> RecordedJudge:
@@ -340,10 +342,8 @@ class _Plan:
         verdicts = self._by_case.get(case.id)
         if verdicts is None:
             return None
-        finding = self._pair(verdicts) if self._rubric.kind == "pairwise" else self._single(case, verdicts)
-        identity = content_hash(
-            ["recorded", self._rubric.content_hash, self.judge.content_hash, case.id, case.content_hash]
-        )
+        finding = self._finding(case, verdicts)
+        identity = self._identity(case)
         return Judgment(
             # The same for the same verdicts: importing them again supersedes nothing, not even a judge error.
             id=f"j_{identity[:32]}",
@@ -362,6 +362,14 @@ class _Plan:
             latency_ms=0.0,
             created_at=at,
             **finding,
+        )
+
+    def _finding(self, case: Case, verdicts: Verdicts) -> dict[str, Any]:
+        return self._pair(verdicts) if self._rubric.kind == "pairwise" else self._single(case, verdicts)
+
+    def _identity(self, case: Case) -> str:
+        return content_hash(
+            ["recorded", self._rubric.content_hash, self.judge.content_hash, case.id, case.content_hash]
         )
 
     def _calls(self, verdicts: Verdicts, at: datetime) -> Iterator[Call]:
