@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from starlette.datastructures import UploadFile
 
 from judge_service.api.cases import cases_in
@@ -26,7 +26,7 @@ from judge_service.api.services import Services, gate_of, hash_of, judge_in, rub
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.outcome import Outcome
-from judge_service.domain.run import Run, RunStatus
+from judge_service.domain.run import SET_SOURCE, Run, RunStatus
 from judge_service.errors import FieldProblem, InvalidInput, NotFound, UnsupportedMediaType
 from judge_service.gate.fields import field_problems
 from judge_service.gate.reading import is_json, read_json
@@ -56,6 +56,14 @@ class RunOptions(BaseModel):
         default=None, description="Answer 409 instead of starting unless the judge is calibrated for this rubric."
     )
     source: str | None = Field(default=None, max_length=200, description="A name for people, such as a file name.")
+
+    @field_validator("source")
+    @classmethod
+    def _names_no_set(cls, source: str | None) -> str | None:
+        # Cases of a caller's own making under the ids of a set would count as the set's in its statistics.
+        if source is not None and source.startswith(SET_SOURCE):
+            raise ValueError(f"must not begin with {SET_SOURCE!r}, which names runs over calibration sets")
+        return source
 
 
 class RunRequest(RunOptions):

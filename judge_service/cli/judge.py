@@ -91,6 +91,7 @@ async def _judge(
     from judge_service.app import Service
     from judge_service.cli.progress import progress_bar
     from judge_service.cli.running import Stopped, identify, judge_all
+    from judge_service.domain.run import SET_SOURCE
     from judge_service.errors import InvalidInput
 
     cases = _FileOfCases(path, rubric, limit)
@@ -110,7 +111,7 @@ async def _judge(
                     rubric,
                     who,
                     work,
-                    source=path.name,
+                    source=f"./{path.name}" if path.name.startswith(SET_SOURCE) else path.name,
                     retry_errors=retry_errors,
                     fresh=fresh,
                     concurrency=concurrency,

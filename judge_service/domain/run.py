@@ -8,6 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 
+SET_SOURCE = "set:"
+"""How the source of a run over a calibration set begins. Callers may not name theirs so: statistics read such runs."""
+
 
 class RunStatus(StrEnum):
     """Where a run stands. The last four are end states.
@@ -34,7 +37,8 @@ class Run(BaseModel):
     """One run as it is stored. `n_planned` counts the cases planned so far; `planned` says that all of them are.
 
     `judge` is the configuration the run was started with, so that it can go on after judges were edited. `source`
-    is a name for people (a file name). `worker` and `heartbeat_at` say which process works on it.
+    is a name for people (a file name), or the calibration set judged. `worker` and `heartbeat_at` say which process
+    works on it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -11,7 +11,7 @@ from typing import Any
 from judge_service.domain.calibration_set import Label, LabelCondition, SetVersion, Split
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
-from judge_service.domain.run import Run
+from judge_service.domain.run import SET_SOURCE, Run
 from judge_service.errors import FieldProblem, InvalidInput, NotFound
 from judge_service.reports.dataset import Dataset, LabelledItem, line_up
 from judge_service.store import Store
@@ -23,7 +23,7 @@ _PAGE = 500
 
 def source_of(set_id: str) -> str:
     """The source of every run over a set."""
-    return f"set:{set_id}"
+    return f"{SET_SOURCE}{set_id}"
 
 
 @dataclass(frozen=True, slots=True)

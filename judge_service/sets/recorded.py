@@ -22,7 +22,7 @@ from judge_service.domain.case import Case
 from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
 from judge_service.domain.judgment import Confidence, Judgment
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason, Outcome
-from judge_service.domain.run import PlannedCase, Run, RunStatus
+from judge_service.domain.run import SET_SOURCE, PlannedCase, Run, RunStatus
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.judging.cases import field_problems
 from judge_service.judging.policies import fold_pair
@@ -290,7 +290,7 @@ class _Plan:
             # An end state from the start: no worker may take it for work to do.
             status=RunStatus.FAILED if all_failed else status,
             message="No recorded verdict could be read." if all_failed else None,
-            source=f"set:{self._version.id}",
+            source=f"{SET_SOURCE}{self._version.id}",
             created_at=at,
             started_at=at,
             finished_at=at,

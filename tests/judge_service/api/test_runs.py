@@ -44,6 +44,18 @@ async def start(client, request: dict[str, Any] | None = None, **options: Any) -
     return response.json()
 
 
+async def test_a_run_of_own_cases_cannot_pass_for_a_run_over_a_calibration_set(client, service):
+    inline_one = await client.post("/v1/runs", json=inline(1, source="set:pairs@1"))
+    query = {"rubric": "pairwise@1", "judge": "longer", "source": "set:pairs@1"}
+    as_lines = await client.post("/v1/runs", params=query, content=lines(1), headers=LINES)
+    named = {"file": ("set:pairs@1", lines(1).encode(), "application/x-ndjson")}
+    as_form = await client.post("/v1/runs", data={"rubric": "pairwise@1", "judge": "longer"}, files=named)
+    for response in (inline_one, as_lines, as_form):
+        assert response.status_code == 422, response.text
+        assert paths(response) == ["source"]
+    assert service.store.runs.of_source("set:pairs@1") == []
+
+
 async def test_a_run_with_inline_cases_is_judged_and_counted(client, service):
     started = await start(client, inline(3, source="nightly"))
     assert started["progress"]["n_total"] == 3
