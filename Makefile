@@ -6,12 +6,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/judge-service
 
-.PHONY: demo test check lock clean help
+.PHONY: demo test test-netcal check lock clean help
 
 help:
 	@echo "make demo   install, pull the small embedded model, judge sample cases, write a report"
 	@echo "make test   install what tests need, then run the checks and the tests that CI runs"
 	@echo "make check  linters, types and import rules"
+	@echo "make test-netcal  compare with netcal, which brings torch"
 	@echo "make lock   resolve the dependencies again"
 
 $(VENV)/.base: requirements.lock pyproject.toml
@@ -38,6 +39,12 @@ check: $(VENV)/.dev
 test: check
 	$(RUN) models pull
 	$(BIN)/pytest -n auto --dist worksteal
+
+# netcal brings torch: a second opinion with an environment of its own, not part of `make test`.
+test-netcal:
+	$(PYTHON) -m venv $(VENV)-netcal
+	$(VENV)-netcal/bin/python -m pip install --quiet --disable-pip-version-check -e .[netcal] pytest pytest-asyncio
+	$(VENV)-netcal/bin/python -m pytest -o addopts= -o filterwarnings= tests/netcal
 
 lock:
 	uv pip compile pyproject.toml --extra build --universal --python-version 3.11 --generate-hashes --no-annotate \
