@@ -6,6 +6,7 @@ A resample is a vector of weights (how often each group was drawn). Statistics t
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ MIN_GROUPS = 10
 FEW_GROUPS = 30
 MAX_UNDEFINED_SHARE = 0.05
 
+_EQUAL = 1e-12  # replicates this near each other are one value, summed in different orders
 _KEEP_ELEMENTS = 128_000_000  # weights up to this number, a byte each, are kept instead of drawn again
 _MAX_KIND_ELEMENTS = 16_000_000  # counts of kinds that are kept, eight bytes each
 _MAX_GROUPED_KINDS = 256  # above this many kinds, adding them up by group costs more than it saves
@@ -195,7 +197,8 @@ class Resampler:
         With `jackknife`, the values without each group, the interval is BCa (Efron 1987) and its method says so.
 
         Under 10 groups: no interval, `too_few_groups`; under 30: flag `few_groups`. More than 5% undefined: no
-        interval, `unstable_bootstrap`. Resamples, seed, unit and the number undefined are in `details`.
+        interval, `unstable_bootstrap`. All replicates equal: no interval, `zero_variance`, since a width of 0 would
+        claim a certainty that no sample gives. Resamples, seed, unit and the number undefined are in `details`.
         """
         defined = replicates[np.isfinite(replicates)]
         undefined = int(replicates.size - defined.size)
@@ -216,6 +219,8 @@ class Resampler:
             reason = Reason.TOO_FEW_GROUPS
         elif replicates.size == 0 or undefined > MAX_UNDEFINED_SHARE * replicates.size:
             reason = Reason.UNSTABLE_BOOTSTRAP
+        elif float(np.ptp(defined)) <= _EQUAL:
+            reason = Reason.ZERO_VARIANCE
         else:
             tail = (1 - level) / 2
             ends = [tail, 1 - tail] if jackknife is None else _bca_levels(value, defined, jackknife, tail)
@@ -258,11 +263,27 @@ def _bca_levels(value: float, replicates: Floats, jackknife: Floats, tail: float
 def share(
     hits: NDArray[np.bool_], known: NDArray[np.bool_] | None = None, resampler: Resampler | None = None
 ) -> Estimate:
-    """Share of `hits` among the `known` cases (None: all): Wilson, or the cluster bootstrap when cases are grouped."""
+    """Share of `hits` among the `known` cases (None: all): Wilson, or the cluster bootstrap when cases are grouped.
+
+    Grouped, with all cases hits or none: Wilson over the groups as units, since no resample differs from the sample.
+    """
     among = np.ones(hits.size, dtype=bool) if known is None else known
     n, successes = int(among.sum()), int((hits & among).sum())
     if n == 0 or resampler is None or not resampler.clustered:
         return proportion(successes, n)
+    groups = np.unique(resampler.codes[among]).size
+    if successes in (0, n) and groups >= MIN_GROUPS:
+        of_groups = proportion(groups if successes else 0, groups)
+        details = {"unit": "group", "groups": groups}
+        return dataclasses.replace(
+            of_groups,
+            n=n,
+            numerator=successes,
+            denominator=n,
+            method="wilson_of_groups",
+            flags=("few_groups",) if groups < FEW_GROUPS else (),
+            details=details,
+        )
     sums = resampler.sums(np.column_stack([hits & among, among]))
     return resampler.interval(
         successes / n, ratio_replicates(sums[:, 0], sums[:, 1]), n=n, numerator=successes, denominator=n

@@ -104,3 +104,28 @@ def test_resampled_curves_agree_with_the_plain_bootstrap() -> None:
         replicates = bootstrap(lambda cases, name=name: of_cases(name, cases), resampler)
         assert estimate.low == pytest.approx(np.quantile(replicates, 0.025), abs=close)
         assert estimate.high == pytest.approx(np.quantile(replicates, 0.975), abs=close)
+
+
+def test_perfect_and_constant_judges_have_no_interval_of_zero_width() -> None:
+    human = ["yes", "no"] * 20
+    perfect = Agreement(PairedLabels.of(human, human, ("yes", "no")), Resampler(40, resamples=300))
+    for estimate in (perfect.kappa(), perfect.ac(), perfect.alpha(), perfect.mcc()):
+        assert (estimate.value, estimate.low, estimate.high) == (1.0, None, None)
+        assert estimate.interval_reason == "zero_variance"
+    constant = Agreement(PairedLabels.of(["yes"] * 40, human, ("yes", "no")), Resampler(40, resamples=300))
+    kappa = constant.kappa()
+    assert (kappa.value, kappa.low, kappa.interval_reason) == (0.0, None, "zero_variance")
+    assert "constant_rater" in kappa.flags
+
+
+@pytest.mark.parametrize(("right", "low", "high"), [(True, 0.8389, 1.0), (False, 0.0, 0.1611)])
+def test_all_or_nothing_in_groups_is_as_sure_as_the_number_of_groups(right: bool, low: float, high: float) -> None:
+    human = ["yes", "no"] * 50
+    said = human if right else ["no", "yes"] * 50
+    groups = [f"g{i // 5}" for i in range(100)]
+    labels = PairedLabels.of(said, human, ("yes", "no"), groups=groups)
+    raw = Agreement(labels, Resampler(100, groups, resamples=300)).raw()
+    assert (raw.value, raw.numerator, raw.denominator, raw.n) == (float(right), 100 * right, 100, 100)
+    # Wilson at 20 of 20 groups, or 0 of 20.
+    assert (raw.low, raw.high) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
+    assert (raw.method, raw.flags) == ("wilson_of_groups", ("few_groups",))
