@@ -7,6 +7,7 @@ import codecs
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -246,16 +247,41 @@ def _parquet(file: BinaryIO, _source: Source) -> Iterator[Row]:
                 number += 1
                 row: dict[str, Any] = {}
                 for name, value in fields.items():
-                    if not name.endswith(JSON_SUFFIX):
-                        row[name] = value
-                    elif value is not None:
-                        row[name.removesuffix(JSON_SUFFIX)] = parse_line(f'{{"cell":{value}}}')["cell"]
+                    try:
+                        if not name.endswith(JSON_SUFFIX):
+                            row[name] = _plain(value)
+                        elif value is not None:
+                            row[name.removesuffix(JSON_SUFFIX)] = parse_line(f'{{"cell":{value}}}')["cell"]
+                    except (InvalidInput, KeyError) as error:
+                        told = isinstance(error, InvalidInput) and error.fields
+                        raise _bad(number, f"{name}: {told[0].message if told else 'is not JSON'}", "row") from None
                 yield Row(number, row)
     except pyarrow.ArrowException as error:
         raise InvalidInput(
             f"The file is no Parquet that can be read: {str(error).splitlines()[0][:200]}",
             fields=[FieldProblem("file", "is no Parquet file")],
         ) from None
+
+
+def _plain(value: Any) -> Any:
+    """A Parquet value as JSON would have it: NaN is how data frames write what is missing, bytes are text.
+
+    Raises InvalidInput for infinities and for bytes that are no UTF-8.
+    """
+    if isinstance(value, float):
+        if math.isinf(value):
+            raise InvalidInput(fields=[FieldProblem("", "is infinite, which is no JSON number")])
+        return None if math.isnan(value) else value
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            raise InvalidInput(fields=[FieldProblem("", "holds bytes that are no UTF-8 text")]) from None
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return value
 
 
 def pyarrow_parquet() -> Any:

@@ -1,7 +1,9 @@
 import builtins
+import io
 import sys
 from typing import Any
 
+import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -127,6 +129,35 @@ def test_the_kind_of_a_file() -> None:
     assert kind_of("upload", b"id,text") is FileKind.CSV
     with pytest.raises(InvalidInput, match="neither"):
         kind_of("upload")
+
+
+def parquet(**columns: list[Any]) -> bytes:
+    written = io.BytesIO()
+    pyarrow_parquet().write_table(pyarrow.table(columns), written)
+    return written.getvalue()
+
+
+def test_parquet_values_are_those_of_json(file: MakeFile) -> None:
+    content = parquet(id=["1", "2"], m=[float("nan"), 0.5], text=[b"p", "\u00e9".encode()], many=[[float("nan")], None])
+    assert [row.fields for row in file(content, "x.parquet").rows()] == [
+        {"id": "1", "m": None, "text": "p", "many": [None]},
+        {"id": "2", "m": 0.5, "text": "\u00e9", "many": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"m": [1.0, float("inf")]}, "row 2: m: is infinite"),
+        ({"m": [b"a", b"\xff"]}, "row 2: m: holds bytes that are no UTF-8"),
+        ({"m:json": ["1", "{bad"]}, "row 2: m:json: is not JSON"),
+    ],
+)
+def test_parquet_values_that_json_has_not_name_their_row(
+    file: MakeFile, columns: dict[str, list[Any]], message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        list(file(parquet(**columns), "x.parquet").rows())
 
 
 def test_a_broken_parquet_file_is_said_so(file: MakeFile) -> None:
