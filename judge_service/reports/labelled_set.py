@@ -42,6 +42,8 @@ class FinalLabel:
 def final_label(labels: Iterable[Label]) -> FinalLabel:
     """The adjudicated label, else the majority of the blind human ones; a draw at the top gives none.
 
+    Adjudicators who differ decide nothing: which of them came last is no part of a set's hash.
+
     Labels made with a model's help, or by a model, have no part in it. A skipped label is missing data, no vote.
     """
     blind = [
@@ -52,8 +54,9 @@ def final_label(labels: Iterable[Label]) -> FinalLabel:
     votes = {label.annotator: str(label.label) for label in blind if not label.adjudicated}
     decided = [label for label in blind if label.adjudicated]
     if decided:
-        newest = max(decided, key=lambda label: (label.created_at, label.id))
-        return FinalLabel(newest.label, "adjudicated", votes)
+        if len({label.label for label in decided}) > 1:
+            return FinalLabel(None, "undecided", votes)
+        return FinalLabel(decided[0].label, "adjudicated", votes)
     if not votes:
         return FinalLabel(None, "unlabelled", votes)
     ranked = Counter(votes.values()).most_common(2)

@@ -262,6 +262,9 @@ def test_the_final_label() -> None:
     assert (adjudicated.label, adjudicated.how) == ("B", "adjudicated")
     assert adjudicated.votes == {"a": "A", "b": "A", "c": "B"}
     assert final_label([label("a", "A"), label("b", "B")]).how == "undecided"
+    split = [label("judge", "B", adjudicated=True), label("other", "A", adjudicated=True)]
+    assert final_label([*votes, *split]) == final_label([*votes, *reversed(split)])
+    assert (final_label([*votes, *split]).label, final_label([*votes, *split]).how) == (None, "undecided")
     assert final_label([label("a", None), label("b", "B")]).label == "B"
     assert final_label([]).how == "unlabelled"
 
