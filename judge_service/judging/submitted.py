@@ -4,6 +4,7 @@ Owns what such a judge may not do: import code, read files of the server, reach 
 operator did not allow, or carry a secret. Knows no HTTP and no database.
 """
 
+import re
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ _LOCAL_PROVIDERS = frozenset(
 )
 """Providers of LiteLLM that go to an address of their own choice, often this machine, when none is given."""
 _SECRET_NAMES = ("apikey", "token", "secret", "password", "authorization", "credential", "cookie")
+_KEY_NAME = "api_key_env"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _HARMLESS_NAMES = ("maxtokens", "mintokens", "contexttokens", "tokenids", "logittoken", "stoptoken")
 
 
@@ -45,10 +48,14 @@ def refuse_unsafe(judge: Judge, settings: Settings) -> None:
         problems.extend(_outside(path, settings.data_dir))
     problems.extend(_secrets(judge.options, "options"))
     problems.extend(_addresses(judge, settings))
-    key = judge.options.get("api_key_env")
-    if isinstance(key, str) and key.upper().startswith("JUDGE_SERVICE_"):
+    key = judge.options.get(_KEY_NAME)
+    if isinstance(key, str) and not _VARIABLE.fullmatch(key):
+        # Not shown again: it may be the key itself.
+        message = "must be the name of an environment variable: letters, digits and underscores"
+        problems.append(FieldProblem(f"options.{_KEY_NAME}", message))
+    elif isinstance(key, str) and key.upper().startswith("JUDGE_SERVICE_"):
         message = "a secret of this service is not sent to a model"
-        problems.append(FieldProblem("options.api_key_env", message))
+        problems.append(FieldProblem(f"options.{_KEY_NAME}", message))
     if problems:
         raise _refused(judge, problems)
 
@@ -86,7 +93,7 @@ def _secrets(value: Any, path: str) -> list[FieldProblem]:
         for name, part in value.items():
             plain = "".join(letter for letter in name.casefold() if letter.isalnum())
             named = any(word in plain for word in _SECRET_NAMES) and not any(word in plain for word in _HARMLESS_NAMES)
-            if named and isinstance(part, str):
+            if named and isinstance(part, str) and (path, name) != ("options", _KEY_NAME):
                 message = "no secret in a judge: name its environment variable in options.api_key_env"
                 found.append(FieldProblem(f"{path}.{redact(name)[:80]}", message))
             else:

@@ -104,6 +104,23 @@ async def test_what_is_wrong_is_named_by_its_field(connect, service, change, pat
     assert service.store.judges.all() == []
 
 
+async def test_a_judge_with_a_key_names_its_variable(connect, service, monkeypatch):
+    monkeypatch.setenv("TEST_HOSTED_KEY", "SECRET-12345")
+    admin = connect(Role.ADMIN)
+    response = await admin.put(
+        "/v1/judges/mine", json=remote("https://llm.example.org/v1", api_key_env="TEST_HOSTED_KEY")
+    )
+    assert response.status_code == 201, response.text
+    assert response.json()["options"]["api_key_env"] == "TEST_HOSTED_KEY"
+    assert "SECRET-12345" not in response.text
+    assert [judge.options["api_key_env"] for judge in service.store.judges.all()] == ["TEST_HOSTED_KEY"]
+    for key in ("SECRET-12345", "two words", ""):
+        refused = await admin.put("/v1/judges/mine", json=remote("https://llm.example.org/v1", api_key_env=key))
+        assert refused.status_code == 422
+        assert "options.api_key_env" in paths(refused)
+        assert "SECRET-12345" not in refused.text
+
+
 async def test_a_secret_is_neither_stored_nor_echoed(connect, service):
     admin = connect(Role.ADMIN)
     for options in (
