@@ -1,7 +1,7 @@
 """Trust read from the stored calibrations: calibrated, insufficient, stale or uncalibrated, always with the reason.
 
 Owns the rules of staleness. Everything is held in memory and read again when a calibration was stored or a set frozen;
-a judgment never waits for the database.
+a judgment waits for the database only when the last look was long ago.
 """
 
 import logging
@@ -99,7 +99,13 @@ class StoredTrust:
     def _look(self) -> None:
         if self._store.calibrations.changes != self._changes:
             self.refresh()
-        elif self._monotonic() - self._looked_at >= self._every_s and self._lock.acquire(blocking=False):
+            return
+        since = self._monotonic() - self._looked_at
+        if since >= 2 * self._every_s and self._lock.acquire(blocking=False):
+            # After a pause what is held may be of any age: this one judgment waits for one short query.
+            self._looked_at = self._monotonic()
+            self._look_again()
+        elif since >= self._every_s and self._lock.acquire(blocking=False):
             self._looked_at = self._monotonic()
             # The lock is handed to the thread: one look at a time, and no judgment waits for it.
             threading.Thread(target=self._look_again, name="trust", daemon=True).start()
@@ -174,7 +180,8 @@ def _changed(
         reasons.append(f"Measured with model {', '.join(calibration.models)}; {model} answered now.")
     name, number = parse_reference(calibration.set_id)
     newest = known.newest_frozen.get(name)
-    if newest is not None and number is not None and newest.version > number:
+    changed = newest is not None and newest.content_hash != calibration.set_hash
+    if newest is not None and number is not None and newest.version > number and changed:
         reasons.append(f"The set changed: measured on {calibration.set_id}, {newest.id} is the newest.")
     return reasons
 

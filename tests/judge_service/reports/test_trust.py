@@ -11,6 +11,7 @@ from judge_service.domain.case import Case
 from judge_service.domain.judge import ConfidenceSource, Judge
 from judge_service.domain.judgment import Confidence, TrustLevel
 from judge_service.reports.trust import StoredTrust
+from judge_service.sets.versions import new_version
 from judge_service.store import Store
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
@@ -120,6 +121,14 @@ def test_a_newer_frozen_version_of_the_set_makes_it_stale(store: Store) -> None:
     assert asked(trust).level is TrustLevel.CALIBRATED
 
 
+def test_a_newer_version_with_the_same_content_changes_nothing(store: Store) -> None:
+    first = store.sets.get(frozen(store))
+    store.calibrations.add(calibration(first.id, set_hash=first.content_hash), {})
+    copy = new_version(store, first.id)
+    assert store.sets.freeze(copy.id, store.sets.digest(copy.id)).content_hash == first.content_hash
+    assert asked(StoredTrust(store)).level is TrustLevel.CALIBRATED
+
+
 def test_before_a_call_the_model_is_not_known(store: Store) -> None:
     store.calibrations.add(calibration(frozen(store)), {})
     assert asked(StoredTrust(store), model=None).level is TrustLevel.CALIBRATED
@@ -198,6 +207,18 @@ def test_what_another_process_measured_is_seen_soon(store: Store, tmp_path: Path
         # Free again once the look in the background has ended.
         pass
     assert asked(trust).level is TrustLevel.CALIBRATED
+
+
+def test_the_first_judgment_after_a_pause_sees_what_was_frozen_meanwhile(store: Store, tmp_path: Path) -> None:
+    first = frozen(store)
+    store.calibrations.add(calibration(first), {})
+    now = [0.0]
+    trust = StoredTrust(store, monotonic=lambda: now[0], every_s=5)
+    assert asked(trust).level is TrustLevel.CALIBRATED
+    with Store.open(f"sqlite:///{tmp_path}/trust.sqlite3") as other:
+        frozen(other, parent=first)
+    now[0] = 3600.0
+    assert asked(trust).level is TrustLevel.STALE
 
 
 def test_calibrations_are_listed_newest_first(store: Store) -> None:
