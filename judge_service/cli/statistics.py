@@ -281,17 +281,28 @@ async def _judge(
 
 
 def _once_on_release(service: "Service", version: "SetVersion", name: str, who: "Judge | None", split: "Split") -> None:
-    """Raise Conflict when this configuration was scored on the release split before."""
-    from judge_service.domain.calibration_set import Split
+    """Raise Conflict when this configuration was scored before on the release split, or on one that shares its cases.
+
+    A copy of the set, under a new version or another name, is no new test.
+    """
+    from judge_service.domain.calibration_set import Split, parse_reference
     from judge_service.errors import Conflict
 
     if split is not Split.RELEASE:
         return
     judge_hash = None if who is None else service.judging.judge_hash(who)
-    for earlier in service.store.calibrations.all(set_id=version.id):
+    sets = service.store.sets
+    for earlier in service.store.calibrations.all():
         same = earlier.judge_hash == judge_hash if judge_hash is not None else earlier.judge == name
-        if earlier.split is Split.RELEASE and same:
+        if earlier.split is not Split.RELEASE or not same:
+            continue
+        shared = earlier.set_id == version.id or earlier.set_hash == version.content_hash
+        if not shared and parse_reference(earlier.set_id)[0] == version.name:
+            digests = {entry.digest for entry in sets.cases(earlier.set_id, Split.RELEASE, as_frozen=True)}
+            shared = any(entry.digest in digests for entry in sets.cases(version.id, split))
+        if shared:
+            where = version.id if earlier.set_id == version.id else f"{earlier.set_id}, which shares cases with it,"
             raise Conflict(
-                f"{name} was measured on the release split of {version.id} on {earlier.created_at:%Y-%m-%d} "
+                f"{name} was measured on the release split of {where} on {earlier.created_at:%Y-%m-%d} "
                 f"({earlier.id}), and a configuration is scored there once."
             )

@@ -135,6 +135,11 @@ def test_the_release_split_is_scored_once_per_configuration(cli: CommandLine) ->
     assert second.exit_code == 1
     assert "scored there once" in " ".join(second.output.split())
     ok(cli, "calibrate", "demo", "--judge", "constant", "--split", "release")
+    ok(cli, "sets", "create", "demo", "--from", "demo@1")
+    ok(cli, "sets", "freeze", "demo")
+    copied = cli("calibrate", "demo@2", "--judge", "longer", "--split", "release")
+    assert copied.exit_code == 1
+    assert "demo@1, which shares cases with it" in copied.stderr
 
 
 def test_confidence_is_recalibrated_and_said_to_be(cli: CommandLine) -> None:
