@@ -73,7 +73,7 @@ def stats(
     ] = None,
     rubric: RubricOption = None,
     split: Annotated[
-        SplitName | None, typer.Option(help="Cases of this split only. Default: the splits judged.")
+        SplitName | None, typer.Option(help="Cases of this split only. Default: those that every judge judged.")
     ] = None,
     where: Annotated[
         str | None, typer.Option(metavar="KEY=VALUE", help="Cases with this metadata only (or group, split).")

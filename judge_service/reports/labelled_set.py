@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judge_service.domain.calibration_set import Label, LabelCondition, SetVersion, Split
+from judge_service.domain.calibration_set import Label, LabelCondition, SetCase, SetVersion, Split
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.run import SET_SOURCE, Run
@@ -113,9 +113,9 @@ def read_set(
 ) -> LabelledSet:
     """A set with its labels and judgments.
 
-    Without `split`: the cases of every split in which one of the judges has a judgment, or all of them where none has.
-    Without `judges`: everyone who judged the set, in the order in which they first did. Raises NotFound for an unknown
-    set, or a judge that did not judge it.
+    Without `split`: the cases of the splits in which every one of the judges has a judgment, or all of them where
+    nobody judged. Without `judges`: everyone who judged the set, in the order in which they first did. Raises NotFound
+    for an unknown set, or a judge that did not judge it; InvalidInput when the judges have no split in common.
     """
     version = store.sets.get(reference)
     by_case: dict[str, list[Label]] = {}
@@ -128,9 +128,8 @@ def read_set(
     given, runs, left_out = _judged(store, version, found, judges)
     cases = list(store.sets.cases(version.id, split))
     if split is None:
-        judged = {case_id for _, judgments in given.values() for case_id in judgments}
-        touched = {entry.split for entry in cases if entry.case.id in judged}
-        cases = [entry for entry in cases if not touched or entry.split in touched]
+        asked = _asked(version, cases, {name: judgments for name, (_, judgments) in given.items()})
+        cases = [entry for entry in cases if not asked or entry.split in asked]
     items = []
     how: Counter[str] = Counter()
     names = set(found.scale.names)
@@ -146,6 +145,20 @@ def read_set(
     splits = tuple(dict.fromkeys(entry.split for entry in cases))
     dataset = Dataset(found, version.id, f"Calibration set {version.id}", tuple(items), columns)
     return LabelledSet(version, splits, dataset, dict(how) | counts, runs, left_out)
+
+
+def _asked(version: SetVersion, cases: Sequence[SetCase], judged: Mapping[str, Mapping[str, Judgment]]) -> set[Split]:
+    """The splits that every judge was asked about: where one never was, its missing verdicts are no failures of it."""
+    splits = {name: {entry.split for entry in cases if entry.case.id in found} for name, found in judged.items()}
+    splits = {name: found for name, found in splits.items() if found}
+    common = set.intersection(*splits.values()) if splits else set()
+    if splits and not common:
+        told = "; ".join(f"{name}: {', '.join(sorted(found))}" for name, found in splits.items())
+        raise InvalidInput(
+            f"The judges of {version.id} judged different splits ({told}): say which split is meant.",
+            fields=[FieldProblem("split", "is needed, as the judges have no split in common")],
+        )
+    return common
 
 
 def _set_aside(labels: Iterable[Sequence[Label]], rubric: Rubric[Any]) -> dict[str, int]:

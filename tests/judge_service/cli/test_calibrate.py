@@ -142,6 +142,27 @@ def test_the_release_split_is_scored_once_per_configuration(cli: CommandLine) ->
     assert "demo@1, which shares cases with it" in copied.stderr
 
 
+def test_a_split_that_a_judge_was_never_asked_about_is_no_failure_of_it(cli: CommandLine) -> None:
+    pairs(cli, n=40, split="release")
+    load(cli, "demo", "pairwise@1", "pairs.jsonl")
+    rows = [json.loads(line) for line in (cli.folder / "pairs.jsonl").read_text().splitlines()]
+    more = [row | {"id": f"d{i}", "prompt": f"Another {i}?", "split": "calibration"} for i, row in enumerate(rows)]
+    (cli.folder / "more.jsonl").write_text("".join(json.dumps(row) + "\n" for row in more))
+    ok(cli, "sets", "import", "demo", cli.folder / "more.jsonl")
+    ok(cli, "sets", "freeze", "demo")
+    ok(cli, "calibrate", "demo", "--judge", "longer", "--split", "calibration")
+    ok(cli, "calibrate", "demo", "--judge", "constant", "--split", "release")
+    apart = cli("stats", "--set", "demo", "--resamples", 200)
+    assert apart.exit_code == 1
+    assert "judged different splits (longer: calibration; constant: release)" in " ".join(apart.stderr.split())
+    alone = json.loads(ok(cli, "stats", "--set", "demo", "--judge", "longer", "--resamples", 200, "--json"))
+    assert (alone["set"]["splits"], alone["n_labelled"]) == (["calibration"], 40)
+    ok(cli, "calibrate", "demo", "--judge", "longer", "--split", "release")
+    both = json.loads(ok(cli, "stats", "--set", "demo", "--resamples", 200, "--json"))
+    assert (both["set"]["splits"], both["n_labelled"]) == (["release"], 40)
+    assert [row["failures"]["all"]["value"] for row in both["judges"]] == [0.0, 0.0]
+
+
 def test_confidence_is_recalibrated_and_said_to_be(cli: CommandLine) -> None:
     cli.judges(CLASSIFIER)
     claims(cli)
