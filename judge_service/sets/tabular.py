@@ -147,11 +147,18 @@ def _csv(file: BinaryIO, source: Source) -> Iterator[Row]:
     head = file.read(_SAMPLE)
     encoding = source.encoding or next((name for mark, name in _BOMS if head.startswith(mark)), "utf-8-sig")
     try:
-        codecs.lookup(encoding)
-    except LookupError:
+        # Refuses what is unknown and codecs that are not of texts (base64, zlib).
+        io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        known = True
+    except (LookupError, ValueError):
+        known = False
+    if not known:
+        raise InvalidInput(f"There is no encoding {encoding!r}.", fields=[FieldProblem("encoding", "is not known")])
+    if source.delimiter is not None and source.delimiter in '\r\n"\0':
         raise InvalidInput(
-            f"There is no encoding {encoding!r}.", fields=[FieldProblem("encoding", "is not known")]
-        ) from None
+            "A delimiter is no quote, no line end and no NUL.",
+            fields=[FieldProblem("delimiter", "cannot delimit cells")],
+        )
     if source.encoding is None and encoding == "utf-8-sig" and 4 * head[:256].count(0) > len(head[:256]):
         raise _bad(1, "the file is full of NUL bytes, as UTF-16 is: save it as UTF-8, or name its encoding", "record")
     file.seek(0)
@@ -182,10 +189,11 @@ def _csv(file: BinaryIO, source: Source) -> Iterator[Row]:
             if safe and cells[-1] == SAFE_VALUE:
                 cells = [unguard(cell) for cell in cells]
             yield Row(number, _cells(names[:-1] if safe else names, cells, number))
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
         wanted = "name its encoding (for example cp1252)" if source.encoding is None else "name another encoding"
         message = f"the file is not {encoding.removesuffix('-sig')} at a byte after record {number}: {wanted}"
-        raise _bad(number, f"{message} ({error.reason})", "record") from None
+        reason = error.reason if isinstance(error, UnicodeDecodeError) else error
+        raise _bad(number, f"{message} ({reason})", "record") from None
     except csv.Error as error:
         raise _bad(number + 1, f"is no CSV: {error}", "record") from None
     finally:

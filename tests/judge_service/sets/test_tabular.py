@@ -1,4 +1,5 @@
 import builtins
+import dataclasses
 import io
 import sys
 from typing import Any
@@ -129,6 +130,26 @@ def test_the_kind_of_a_file() -> None:
     assert kind_of("upload", b"id,text") is FileKind.CSV
     with pytest.raises(InvalidInput, match="neither"):
         kind_of("upload")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"encoding": "base64"}, "no encoding 'base64'"),
+        ({"encoding": "zlib"}, "no encoding 'zlib'"),
+        ({"encoding": "utf-8\0"}, "no encoding"),
+        ({"encoding": "utf-16"}, "not utf-16"),
+        ({"encoding": "punycode"}, "not punycode"),
+        ({"delimiter": '"'}, "delimiter"),
+        ({"delimiter": "\r"}, "delimiter"),
+        ({"delimiter": "\0"}, "delimiter"),
+    ],
+)
+def test_an_encoding_or_delimiter_that_cannot_be_used_is_said_so(
+    file: MakeFile, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        list(dataclasses.replace(file(b"id,x\n1,2\n", "x.csv"), **options).rows())
 
 
 def parquet(**columns: list[Any]) -> bytes:
