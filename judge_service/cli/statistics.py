@@ -212,7 +212,9 @@ async def _calibrate(
         found = rubric_of(version, {label.rubric for label in store.labels.of(version.id)}, rubric)
         for name in names:
             await _judge(service, version, found, name, split, retry_errors, concurrency)
-        labelled = read_set(store, version.id, rubric=found.id, judges=names, split=split)
+        # A configuration that was set back is measured on its own, earlier verdicts.
+        configured = {judge.name: judge.content_hash for judge in service.roster.all()}
+        labelled = read_set(store, version.id, rubric=found.id, judges=names, split=split, configured=configured)
         measured = measure(labelled, split, utc_now(), method=method)
         rows = []
         for calibration, statistics, fitted in measured:

@@ -110,12 +110,15 @@ def read_set(
     rubric: str | None = None,
     judges: Sequence[str] = (),
     split: Split | None = None,
+    configured: Mapping[str, str] | None = None,
 ) -> LabelledSet:
     """A set with its labels and judgments.
 
     Without `split`: the cases of the splits in which every one of the judges has a judgment, or all of them where
-    nobody judged. Without `judges`: everyone who judged the set, in the order in which they first did. Raises NotFound
-    for an unknown set, or a judge that did not judge it; InvalidInput when the judges have no split in common.
+    nobody judged. Without `judges`: everyone who judged the set, in the order in which they first did. `configured` has
+    the content hash of the configuration that is meant, by judge; otherwise it is that of the judge's newest run.
+    Raises NotFound for an unknown set, or a judge that did not judge it; InvalidInput when the judges have no split in
+    common.
     """
     version = store.sets.get(reference)
     by_case: dict[str, list[Label]] = {}
@@ -125,7 +128,7 @@ def read_set(
         rubrics.add(label.rubric)
     found = rubric_of(version, rubrics, rubric)
     counts = _set_aside(by_case.values(), found)
-    given, runs, left_out = _judged(store, version, found, judges)
+    given, runs, left_out = _judged(store, version, found, judges, configured or {})
     cases = list(store.sets.cases(version.id, split))
     if split is None:
         asked = _asked(version, cases, {name: judgments for name, (_, judgments) in given.items()})
@@ -177,7 +180,7 @@ def _set_aside(labels: Iterable[Sequence[Label]], rubric: Rubric[Any]) -> dict[s
 
 
 def _judged(
-    store: Store, version: SetVersion, rubric: Rubric[Any], wanted: Sequence[str]
+    store: Store, version: SetVersion, rubric: Rubric[Any], wanted: Sequence[str], configured: Mapping[str, str]
 ) -> tuple[dict[str, tuple[Judge, dict[str, Judgment]]], dict[str, tuple[str, ...]], tuple[str, ...]]:
     """Judgments by judge and case, the runs they are from, and the runs left out."""
     of_judge: dict[str, list[Run]] = {}
@@ -195,7 +198,8 @@ def _judged(
     given: dict[str, tuple[Judge, dict[str, Judgment]]] = {}
     runs: dict[str, tuple[str, ...]] = {}
     for name in wanted or of_judge:
-        newest = of_judge[name][-1].judge
+        meant = [run for run in of_judge[name] if run.judge.content_hash == configured.get(name)]
+        newest = (meant or of_judge[name])[-1].judge
         mine = [run for run in of_judge[name] if run.judge.content_hash == newest.content_hash]
         left_out.extend(run.id for run in of_judge[name] if run not in mine)
         judgments: dict[str, Judgment] = {}

@@ -163,6 +163,19 @@ def test_a_split_that_a_judge_was_never_asked_about_is_no_failure_of_it(cli: Com
     assert [row["failures"]["all"]["value"] for row in both["judges"]] == [0.0, 0.0]
 
 
+def test_a_configuration_that_was_set_back_is_measured_on_its_own_verdicts(cli: CommandLine) -> None:
+    pairs(cli, n=40)
+    load(cli, "demo", "pairwise@1", "pairs.jsonl")
+    ok(cli, "sets", "freeze", "demo")
+    measured = []
+    for model in ("longer", "constant", "longer"):
+        cli.judges(f'[judges.mine]\nbackend = "baseline"\nmodel = "{model}"\n')
+        [found] = json.loads(ok(cli, "calibrate", "demo", "--judge", "mine", "--json"))
+        measured.append((found["judge_hash"], found["agreement"]))
+    assert measured[0] == measured[2]
+    assert measured[0] != measured[1]
+
+
 def test_confidence_is_recalibrated_and_said_to_be(cli: CommandLine) -> None:
     cli.judges(CLASSIFIER)
     claims(cli)
