@@ -208,6 +208,8 @@ def freeze_set(store: Store, reference: str) -> SetVersion:
         return version
     if not version.n_cases:
         raise Conflict(f"The set {version.id} holds no case: there is nothing to freeze.")
+    # Taken before the check: what changes after it has another hash and is refused by the freeze.
+    digest = store.sets.digest(version.id)
     leaks = find_leaks(store, version)
     if leaks:
         raise Conflict(
@@ -218,7 +220,7 @@ def freeze_set(store: Store, reference: str) -> SetVersion:
             ],
             extra={"leaks": [leak.model_dump(mode="json") for leak in leaks[:MOST_SHOWN]], "n_leaks": len(leaks)},
         )
-    return store.sets.freeze(version.id, store.sets.digest(version.id))
+    return store.sets.freeze(version.id, digest)
 
 
 def _open(store: Store, reference: str) -> SetVersion:

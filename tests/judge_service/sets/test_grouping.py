@@ -2,10 +2,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from judge_service.domain.calibration_set import SetCase, Split
+from judge_service.domain.calibration_set import SetCase, SetVersion, Split
 from judge_service.domain.case import Case
 from judge_service.errors import Conflict, InvalidInput
-from judge_service.sets.grouping import find_leaks, freeze_set, propose_groups, split_set
+from judge_service.sets.grouping import Leak, find_leaks, freeze_set, propose_groups, split_set
 from judge_service.sets.importing import import_cases
 from judge_service.store import Store
 from rubrics.registry import get_rubric
@@ -125,3 +125,21 @@ def test_an_empty_set_is_not_frozen(lite: Store) -> None:
     lite.sets.create("s")
     with pytest.raises(Conflict, match="no case"):
         freeze_set(lite, "s")
+
+
+def test_what_changes_while_leaks_are_looked_for_is_not_frozen(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.sets.create("s", "pairwise@1")
+    store.sets.add_cases("s@1", entries(4))
+
+    def changing(store: Store, version: SetVersion) -> tuple[Leak, ...]:
+        found = find_leaks(store, version)
+        store.sets.assign(version.id, splits={"c0": Split.RELEASE})
+        return found
+
+    with monkeypatch.context() as during:
+        during.setattr("judge_service.sets.grouping.find_leaks", changing)
+        with pytest.raises(Conflict, match="changed while it was being frozen"):
+            freeze_set(store, "s")
+    # c0 and c1 are of one group: the next try finds the leak.
+    with pytest.raises(Conflict, match="more than one split"):
+        freeze_set(store, "s")
