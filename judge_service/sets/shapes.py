@@ -149,7 +149,13 @@ def _plain(fields: Fields, context: Context) -> list[Shaped]:
             label = {"annotator": FINAL, "adjudicated": True} | label
         if fields[single] not in (None, "") or not several:
             labels.append(label | {"label": fields[single]})
-    used = names | _OWN_NAMES
+    listed = fields.get("labels")
+    if "labels" not in names and isinstance(listed, list | Mapping):
+        whole = isinstance(listed, list) and all(isinstance(one, Mapping) for one in listed)
+        labels.extend([dict(one) for one in listed] if whole else _votes(listed))
+        names = names | {"labels"}
+    # A second column of labels is none of the row's labels: it stays with the case.
+    used = (names | _OWN_NAMES) - {name for name in _LABEL_NAMES if name != single}
     metadata, dropped = _scalars(fields, used)
     own = fields.get("metadata")
     if own not in (None, "") and not isinstance(own, Mapping):

@@ -189,3 +189,21 @@ def test_without_a_rubric_a_plain_file_cannot_be_read(lite: Store, file: MakeFil
     assert lite.sets.get("s").rubric == "pairwise@1"
     with pytest.raises(InvalidInput, match="format"):
         import_cases(lite, "s", file([pair()]), ImportOptions(shape="excel"))
+
+
+def test_labels_listed_in_a_flat_row_are_labels(store: Store, file: MakeFile) -> None:
+    store.sets.create("d9", "pairwise@1")
+    flat = {"prompt": "p", "response_a": "a", "response_b": "b"}
+    rows = [
+        flat | {"id": "q1", "labels": [{"annotator": "x", "label": "A"}, {"annotator": "y", "label": None}]},
+        flat | {"id": "q2", "labels": {"x": "B", "y": "tie"}},
+        flat | {"id": "q3", "labels": "not labels but a word"},
+        flat | {"id": "q4", "human_label": "B", "final_label": "A"},
+    ]
+    done = import_cases(store, "d9", file(rows))
+    assert (done.cases, done.labels, done.dropped) == (ImportResult(added=4), ImportResult(added=5), {})
+    said = [(label.case_id, label.annotator, label.label) for label in store.labels.of("d9@1")]
+    assert said == [("q1", "x", "A"), ("q1", "y", None), ("q2", "x", "B"), ("q2", "y", "tie"), ("q4", "gold", "B")]
+    # What is no label of the row stays with its case.
+    kept = {entry.case.id: entry.case.metadata for entry in store.sets.cases("d9@1")}
+    assert (kept["q3"], kept["q4"]) == ({"labels": "not labels but a word"}, {"final_label": "A"})
