@@ -354,10 +354,34 @@ async def test_orders_inside_an_answer_cannot_be_read_as_the_reply() -> None:
     assert (judgment.outcome, judgment.reason) == (Outcome.JUDGE_ERROR, JudgeErrorReason.PARSE_ERROR)
 
 
-@pytest.mark.parametrize("rubric", ["pairwise@1", "faithfulness@1"])
-async def test_ten_thousand_malformed_replies_are_never_judged(rubric: str) -> None:
-    case = PAIR if rubric == "pairwise@1" else FAITHFUL
-    judge = Judge(name="s", backend="scripted", limits=Limits(attempts=1))
+CITING = Case(
+    id="c1",
+    input={
+        "question": "How high is the tower?",
+        "contexts": ["The tower is 300 m high.", "It was finished in 1931."],
+        "answer": "The tower is 300 m high [1]. It was finished in 1931 [1][2].",
+    },
+)
+REFUSING = Case(
+    id="r1",
+    input={"question": "How high is the tower?", "contexts": ["It was finished in 1931."], "answer": "I do not know."},
+)
+
+
+@pytest.mark.parametrize(
+    ("rubric", "case", "elicitation", "replies_a_case"),
+    [
+        ("pairwise@1", PAIR, "reasoned", 2),
+        ("pairwise@1", PAIR, "direct", 2),
+        ("faithfulness@1", FAITHFUL, "reasoned", 1),
+        ("citation_support@1", CITING, "reasoned", 1),
+        ("refusal@1", REFUSING, "reasoned", 1),
+    ],
+)
+async def test_ten_thousand_malformed_replies_are_never_judged(
+    rubric: str, case: Case, elicitation: Any, replies_a_case: int
+) -> None:
+    judge = Judge(name="s", backend="scripted", limits=Limits(attempts=1), elicitation=elicitation)
     core = judging(judge)
     replies = iter(range(100_000))
     raw = ""
@@ -369,10 +393,11 @@ async def test_ten_thousand_malformed_replies_are_never_judged(rubric: str) -> N
 
     core.backends.put(judge, ScriptedBackend(answer, keep_requests=False))
     reasons: set[object] = set()
-    for number in range(5_000):
+    for number in range(10_000 // replies_a_case):
         judgment = await core.judge(Case(id=str(number), input=case.input), get_rubric(rubric), judge)
         assert judgment.outcome is Outcome.JUDGE_ERROR, raw
         assert judgment.score is None
         assert judgment.label is None
         reasons.add(judgment.reason)
+    assert next(replies) == 10_000
     assert reasons <= set(JudgeErrorReason)
