@@ -107,6 +107,14 @@ async def read_statistics(
     split: Annotated[Split | None, Query(description="Cases of this split only.")] = None,
     where: Annotated[str | None, Query(max_length=400, description="`key=value`: cases with this metadata.")] = None,
     by: Annotated[list[str] | None, Query(description="Metadata keys to show slices by.")] = None,
+    shares: Annotated[
+        list[str] | None,
+        Query(description="What to count over all cases: `label`, `label:ANNOTATOR`, or metadata keys."),
+    ] = None,
+    leave_out: Annotated[
+        list[str] | None,
+        Query(description="Values in no denominator of `shares`; `missing`: cases without one."),
+    ] = None,
     failures: Annotated[
         Literal["wrong", "tie", "left_out"], Query(description="How a case without a verdict counts.")
     ] = "wrong",
@@ -142,7 +150,7 @@ async def read_statistics(
     def work() -> dict[str, Any]:
         labelled = read_set(store, reference, rubric=rubric, judges=judge or (), split=split)
         record_scored(store, labelled)
-        return set_statistics(labelled, rules, by=by or (), where=where)
+        return set_statistics(labelled, rules, by=by or (), where=where, shares=shares or (), leave_out=leave_out or ())
 
     return await _computed(work)
 

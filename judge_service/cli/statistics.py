@@ -82,6 +82,22 @@ def stats(
         list[str] | None,
         typer.Option("--by", metavar="KEY", help="Show slices by a metadata key, or by several: a,b. Repeat it."),
     ] = None,
+    shares: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--shares",
+            metavar="KEY",
+            help="Count over all cases: label, label:ANNOTATOR, or a metadata key. Repeat it.",
+        ),
+    ] = None,
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--leave-out",
+            metavar="VALUE",
+            help="Value that is in no denominator of --shares; missing: cases without one. Repeat it.",
+        ),
+    ] = None,
     failures: Annotated[Failures, typer.Option(help="How a case without a verdict counts.")] = Failures.WRONG,
     inconsistent: Annotated[
         Inconsistent, typer.Option(help="How a pair whose orders disagree counts.")
@@ -127,7 +143,7 @@ def stats(
         part = None if split is None else Split(split.value)
         labelled = read_set(store, set_name, rubric=rubric, judges=judges or (), split=part)
         record_scored(store, labelled)
-    found = set_statistics(labelled, rules, by=by or (), where=where)
+    found = set_statistics(labelled, rules, by=by or (), where=where, shares=shares or (), leave_out=leave_out or ())
     if as_json:
         say_json(found)
         return

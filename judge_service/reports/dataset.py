@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from judge_service.domain.calibration_set import Split
+from judge_service.domain.calibration_set import Label, Split
 from judge_service.domain.case import Case
 from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
 from judge_service.domain.judgment import Judgment
@@ -23,7 +23,8 @@ _PROBABILITIES = (ConfidenceSource.TOKEN_PROBABILITY, ConfidenceSource.CLASSIFIE
 class LabelledItem:
     """A case with a person's label in the rubric's label set (None: not labelled) and their note.
 
-    `votes` are the blind labels of single annotators behind the label, by annotator.
+    `votes` are the blind labels of single annotators behind the label, by annotator. `given` is every label of the
+    case under the rubric, those that have no part in the final one included.
     """
 
     case: Case
@@ -31,6 +32,7 @@ class LabelledItem:
     note: str | None = None
     votes: Mapping[str, str] = field(default_factory=dict)
     split: Split | None = None
+    given: tuple[Label, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,12 +137,13 @@ def read_set(
     how: Counter[str] = Counter()
     names = set(found.scale.names)
     for entry in cases:
-        final = final_label(label for label in by_case.get(entry.case.id, ()) if label.rubric == found.id)
+        mine = tuple(label for label in by_case.get(entry.case.id, ()) if label.rubric == found.id)
+        final = final_label(mine)
         how[final.how] += 1
         votes = {annotator: label for annotator, label in final.votes.items() if label in names}
         usable = final.label if final.label in names else None
         how["not_of_the_rubric"] += final.label is not None and usable is None
-        items.append(LabelledItem(entry.case, usable, votes=votes, split=entry.split))
+        items.append(LabelledItem(entry.case, usable, votes=votes, split=entry.split, given=mine))
     places = [item.case for item in items]
     columns = tuple(line_up(places, judgments.values(), judge) for judge, judgments in given.values())
     splits = tuple(dict.fromkeys(entry.split for entry in cases))

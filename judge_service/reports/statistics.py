@@ -24,6 +24,7 @@ from judge_service.domain.outcome import Outcome
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.reports.dataset import Dataset, JudgeColumn, ended, slice_of
 from judge_service.reports.labelled_set import LabelledSet
+from judge_service.reports.shares import shares as shares_of
 
 FORMAT = "set-statistics/1"
 SELECTING = 100
@@ -58,9 +59,17 @@ class Rules:
 
 
 def statistics(
-    dataset: Dataset, rules: Rules | None = None, *, by: Sequence[str] = (), where: str | None = None
+    dataset: Dataset,
+    rules: Rules | None = None,
+    *,
+    by: Sequence[str] = (),
+    where: str | None = None,
+    shares: Sequence[str] = (),
+    leave_out: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Every figure of every judge of `dataset`, JSON-ready; `by` names metadata keys to show slices of.
+
+    `shares` names what to count over all cases, labelled or not, without the values of `leave_out` in denominators.
 
     `where` (`key=value`) narrows the cases; the threshold of another part may still be taken from outside it. Raises
     InvalidInput for a rule that does not fit the rubric.
@@ -91,7 +100,8 @@ def statistics(
             judge_figures(labelled, column, chosen, unlabelled=_outside(dataset, place), tuned=_column(tuned, place))
             for place, column in enumerate(labelled.columns)
         ],
-        "slices": {key: _slices(labelled, key, chosen) for key in by},
+        "slices": {key: _slices(dataset, labelled, key, chosen) for key in by},
+        "shares": shares_of(dataset, shares, by=by, leave_out=leave_out, resamples=chosen.resamples, seed=chosen.seed),
     }
 
 
@@ -508,12 +518,13 @@ def _cut(
     }
 
 
-def _slices(dataset: Dataset, key: str, rules: Rules) -> list[dict[str, Any]]:
+def _slices(whole: Dataset, dataset: Dataset, key: str, rules: Rules) -> list[dict[str, Any]]:
     """The core figures of each value of a metadata key, with its own n and tier; no verdict below 30."""
     values = dataset.slices(key)
     without = sum(slice_of(item, key) is None for item in dataset.items)
-    if not values:
-        raise InvalidInput(fields=[FieldProblem("by", f"no labelled case has metadata {key!r}")])
+    if not values and (dataset.items or all(slice_of(item, key) is None for item in whole.items)):
+        which = "labelled case" if dataset.items else "case"
+        raise InvalidInput(fields=[FieldProblem("by", f"no {which} has metadata {key!r}")])
     rows = []
     for value in values:
         part = dataset.narrowed(key, value)
@@ -560,7 +571,13 @@ def _json(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def set_statistics(
-    labelled: LabelledSet, rules: Rules | None = None, *, by: Sequence[str] = (), where: str | None = None
+    labelled: LabelledSet,
+    rules: Rules | None = None,
+    *,
+    by: Sequence[str] = (),
+    where: str | None = None,
+    shares: Sequence[str] = (),
+    leave_out: Sequence[str] = (),
 ) -> dict[str, Any]:
     """`statistics` of a set with what it is: version, splits, how its labels came about, the runs behind each judge."""
     version = labelled.version
@@ -575,5 +592,5 @@ def set_statistics(
             "runs": {name: list(ids) for name, ids in labelled.runs.items()},
             "runs_left_out": list(labelled.left_out),
         },
-        **statistics(labelled.dataset, rules, by=by, where=where),
+        **statistics(labelled.dataset, rules, by=by, where=where, shares=shares, leave_out=leave_out),
     }

@@ -19,7 +19,7 @@ from judge_service.domain.case import Case
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.judging.cases import field_problems, parse_case
 from judge_service.sets.labelling import Labeller
-from judge_service.sets.shapes import Context, Shape, Shaped, convert, recognise, shape_named
+from judge_service.sets.shapes import Context, Shape, Shaped, convert, recognise, require_answers, shape_named
 from judge_service.sets.tabular import Row, Source, on_row, unit_of
 from judge_service.store import Store
 from rubrics.model import Rubric
@@ -247,8 +247,12 @@ class _Reading:
         ids = _Ids()
         problems = _Problems(self._source)
         for row in self._source.rows():
+            if self.shape is None:
+                self.shape = recognise(_renamed(row.fields, self._options.names))
+            # A fault of the request, not of a row: said once.
+            require_answers(self.shape, self._answers is not None)
             try:
-                found = list(self._row(row, ids))
+                found = list(self._row(self.shape, row, ids))
             except InvalidInput as error:
                 if not problems.add(row.number, error):
                     break
@@ -257,15 +261,13 @@ class _Reading:
                 yield from found
         problems.refuse()
 
-    def _row(self, row: Row, ids: _Ids) -> Iterator[_Item]:
+    def _row(self, shape: Shape, row: Row, ids: _Ids) -> Iterator[_Item]:
         fields = _renamed(row.fields, self._options.names)
-        if self.shape is None:
-            self.shape = recognise(fields)
-        if self.rubric is None and self.shape.rubric is not None:
-            self.rubric = read_rubric(self.shape.rubric)
-            self._labeller.rubric = self.shape.rubric
+        if self.rubric is None and shape.rubric is not None:
+            self.rubric = read_rubric(shape.rubric)
+            self._labeller.rubric = shape.rubric
         context = Context(self.rubric, self._answers)
-        for shaped in convert(self.shape, fields, context):
+        for shaped in convert(shape, fields, context):
             yield self._item(shaped, row.number, ids)
 
     def _item(self, shaped: Shaped, number: int, ids: _Ids) -> _Item:

@@ -69,7 +69,8 @@ class Context:
 class Shape:
     """A known shape: recognised by the fields a row `has` and does not have (`lacks`).
 
-    `rubric` is the one its cases fit, when the shape decides that. One row may hold several cases.
+    `rubric` is the one its cases fit, when the shape decides that. One row may hold several cases. `answers`: it needs
+    a file of answers beside the cases.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Shape:
     has: frozenset[str] = frozenset()
     lacks: frozenset[str] = frozenset()
     rubric: str | None = None
+    answers: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -259,9 +261,6 @@ def _expert(fields: Fields) -> str:
 
 
 def _nomiracl(fields: Fields, context: Context) -> list[Shaped]:
-    if context.answers is None:
-        message = "is needed for this shape: the file with what each model answered"
-        raise InvalidInput(f"`answers` {message}.", fields=[FieldProblem("answers", message)])
     metadata, dropped = _scalars(fields, ("id", "question", "contexts", "context_ids", "answerable"))
     ids = fields.get("context_ids") or [None] * len(fields["contexts"])
     contexts = [
@@ -270,7 +269,7 @@ def _nomiracl(fields: Fields, context: Context) -> list[Shaped]:
     ]
     group = _same_text(_text(fields, "question"))
     shaped = []
-    for answer in context.answers.get(_text(fields, "id"), ()):
+    for answer in (context.answers or {}).get(_text(fields, "id"), ()):
         given = {
             "question": fields["question"],
             "contexts": contexts,
@@ -377,6 +376,7 @@ SHAPES: tuple[Shape, ...] = (
         frozenset({"question", "contexts", "context_ids", "answerable"}),
         frozenset({"answer"}),
         "refusal@1",
+        answers=True,
     ),
     Shape(
         "plain",
@@ -405,8 +405,16 @@ def recognise(fields: Fields) -> Shape:
     return _PLAIN
 
 
+def require_answers(shape: Shape, given: bool) -> None:
+    """Raise InvalidInput when the shape needs a file of answers and none is `given`."""
+    if shape.answers and not given:
+        message = f"is needed for the format {shape.name}: the file with what each model answered"
+        raise InvalidInput(f"`answers` {message}. Nothing was imported.", fields=[FieldProblem("answers", message)])
+
+
 def convert(shape: Shape, fields: Fields, context: Context) -> list[Shaped]:
     """The cases of one row. Raises InvalidInput naming the field that is missing or of another type."""
+    require_answers(shape, context.answers is not None)
     missing = sorted(name for name in shape.has if name not in fields and shape.name != "set")
     if missing:
         raise InvalidInput(fields=[FieldProblem(name, f"is missing (format {shape.name})") for name in missing])

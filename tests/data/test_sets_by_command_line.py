@@ -27,12 +27,16 @@ RULES = {"null_is_tie": "tie", "null_is_wrong": "wrong", "parsed_only": "left_ou
 class Product:
     """The command line with a database of its own, holding one folder's cases, labels and verdicts."""
 
-    def __init__(self, database: Path, folder: Path, rubric: str | None = None) -> None:
+    def __init__(self, database: Path, folder: Path, rubric: str | None = None, shape: str | None = None) -> None:
         self.url = f"sqlite:///{database}"
         self.name = folder.name
         self.run("sets", "create", self.name, *(() if rubric is None else ("--rubric", rubric)))
-        self.run("sets", "import", self.name, folder / "cases.jsonl")
-        self.run("sets", "verdicts", self.name, folder / "verdicts.jsonl")
+        answers, verdicts = folder / "answers.jsonl", folder / "verdicts.jsonl"
+        options = () if shape is None else ("--format", shape)
+        beside = ("--answers", answers) if answers.exists() else ()
+        self.run("sets", "import", self.name, folder / "cases.jsonl", *options, *beside)
+        if verdicts.exists():
+            self.run("sets", "verdicts", self.name, verdicts)
 
     def run(self, *arguments: object) -> str:
         result = CliRunner().invoke(app, [*(str(argument) for argument in arguments), "--database", self.url])
@@ -52,21 +56,17 @@ Make = Callable[..., Product]
 def product(tmp_path_factory: pytest.TempPathFactory) -> Make:
     made: dict[tuple[str, ...], Product] = {}
 
-    def make(folder: Path, rubric: str | None = None) -> Product:
-        key = (folder.name, str(rubric))
+    def make(folder: Path, rubric: str | None = None, shape: str | None = None) -> Product:
+        key = (folder.name, str(rubric), str(shape))
         if key not in made:
-            made[key] = Product(tmp_path_factory.mktemp("set") / "set.sqlite3", folder, rubric)
+            made[key] = Product(tmp_path_factory.mktemp("set") / "set.sqlite3", folder, rubric, shape)
         return made[key]
 
     return make
 
 
 def folders(fits: Callable[[dict[str, Any]], bool]) -> list[Path]:
-    found = [
-        path.parent
-        for path in sorted(data_folder().glob("*/expected.json"))
-        if (path.parent / "verdicts.jsonl").exists() and fits(read_object(path))
-    ]
+    found = [path.parent for path in sorted(data_folder().glob("*/expected.json")) if fits(read_object(path))]
     assert found, f"no folder of this shape in {data_folder()}"
     return found
 
@@ -210,3 +210,82 @@ def test_refusals_by_model(product: Make) -> None:
             for judge in part["judges"]:
                 of_judge = expected[model][f"judge|{judge['judge']}"]
                 assert percent(judge["labels"]["refusal"]) == near(of_judge[f"{kind}_refusal"])
+
+
+REFUSING = {
+    "hallucination_rate": "missed_refusal_rate",
+    "error_rate": "over_refusal_rate",
+    "accuracy_answerable": "correct_attempt_rate",
+    "accuracy_unanswerable": "recall",
+    "invalid_answerable": "missing_answerable",
+    "invalid_unanswerable": "missing_unanswerable",
+}
+"""Names of the collection, and ours."""
+LABELS = {"faithful": "supported", "not_fully_supported": "unsupported"}
+
+
+def test_refusals_of_models_whose_answers_a_rule_read(product: Make) -> None:
+    for folder in folders(lambda expected: any("hallucination_rate" in row for row in objects(expected))):
+        expected = read_object(folder / "expected.json")
+        made = product(folder)
+        found = made.stats("--shares", "label:source-rule", "--by", "answer_model", "--by", "answer_model,group")
+        assert found["n_labelled"] == 0
+        whole = found["shares"][0]
+        assert (whole["by"], whole["n"], whole["kinds"]) == (None, found["n_cases"], {"model": found["n_cases"]})
+        rows = {row["value"]: row["refusals"] for row in found["shares"] if row["by"] == "answer_model"}
+        assert rows.keys() == {key.partition("|")[2] for key in expected}
+        halves = {row["value"]: row for row in found["shares"] if row["by"] == "answer_model,group"}
+        assert len(halves) == 2 * len(expected)
+        for key, figures in expected.items():
+            language, _, model = key.partition("|")
+            mine = rows[model]
+            assert figures.keys() == {*REFUSING, "n_answerable", "n_unanswerable"}
+            for theirs, ours in REFUSING.items():
+                assert percent(mine[ours]) == near(figures[theirs]), f"{key} {theirs}"
+                assert mine[ours]["low"] <= mine[ours]["value"] <= mine[ours]["high"]
+            assert mine["n_answerable"] == mine["over_refusal_rate"]["n"] == figures["n_answerable"]
+            assert mine["n_unanswerable"] == mine["missed_refusal_rate"]["n"] == figures["n_unanswerable"]
+            # The same by two keys: shares of one half of the cases.
+            relevant, non_relevant = (halves[f"{model},{language}/{half}"] for half in ("relevant", "non_relevant"))
+            assert percent(relevant["shares"]["refusal"]) == near(figures["error_rate"])
+            assert percent(non_relevant["shares"]["compliance"]) == near(figures["hallucination_rate"])
+            assert percent(non_relevant["missing_share"]) == near(figures["invalid_unanswerable"])
+
+
+def is_of_claims(expected: dict[str, Any]) -> bool:
+    return "claims_by_label" in expected
+
+
+def test_answers_by_their_expert_label(product: Make) -> None:
+    for folder in folders(is_of_claims):
+        expected = read_object(folder / "expected.json")
+        whole, *parts = product(folder).stats("--shares", "label", "--by", "group")["shares"]
+        assert whole["n"] == expected["cases"]
+        by_label = dict(expected["cases_by_label"])
+        assert whole["missing"] == by_label.pop("None", 0)
+        assert whole["counts"] == {LABELS[name]: count for name, count in by_label.items()}
+        systems = {f"system|{part['value']}": part["n"] for part in parts}
+        assert systems == {key: row["answers"] for key, row in expected.items() if key.startswith("system|")}
+
+
+def test_claims_by_label_and_system(product: Make) -> None:
+    for folder in folders(is_of_claims):
+        expected = read_object(folder / "expected.json")
+        made = product(folder, "citation_support@1", "expertqa_claims")
+        asked = ("--by", "group", "--shares", "human_label")
+        found = made.stats("--shares", "n_passages", *asked)["shares"]
+        passages, claims = (row for row in found if row["by"] is None)
+        assert passages["n"] - passages["counts"].get("0", 0) == expected["claims_with_a_passage"]
+        assert claims["n"] == expected["claims"]
+        by_label = dict(expected["claims_by_label"])
+        assert claims["missing"] == by_label.pop("None", 0)
+        assert claims["counts"] == by_label
+        rated = made.stats(*asked, "--leave-out", "missing")["shares"]
+        cited = made.stats(*asked, "--leave-out", "missing", "--leave-out", "no_citation")["shares"]
+        for name, rows in (("supported_of_rated", rated), ("supported_of_cited", cited)):
+            parts = {f"system|{row['value']}": row for row in rows if row["by"] == "group"}
+            assert parts.keys() == {key for key in expected if key.startswith("system|")}
+            for key, part in parts.items():
+                assert part["n"] == expected[key]["claims"]
+                assert part["denominator"] == part["shares"]["supported"]["denominator"]
+                assert percent(part["shares"]["supported"]) == near(expected[key][name]), f"{key} {name}"
