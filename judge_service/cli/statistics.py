@@ -153,7 +153,7 @@ def stats(
     for table in statistics_tables(found):
         console.print(table)
         console.print()
-    if not found["judges"]:
+    if not found["judges"] and not found["shares"]:
         note(
             f"Nobody judged {labelled.version.id} yet: `judge-service calibrate {labelled.version.name} --judge NAME`."
         )

@@ -89,7 +89,7 @@ def estimate(found: Mapping[str, Any] | None, *, share: bool = False) -> str:
 
 
 def statistics_tables(found: Mapping[str, Any]) -> "Iterator[Table]":
-    """One table for the whole set and one for each slice, a row a judge."""
+    """One table for the whole set and one for each slice, a row a judge; then what was counted."""
     facts = found["set"]
     where = f", {facts['where']}" if facts["where"] else ""
     splits = ", ".join(facts["splits"])
@@ -98,6 +98,64 @@ def statistics_tables(found: Mapping[str, Any]) -> "Iterator[Table]":
     for key, rows in found["slices"].items():
         for row in rows:
             yield _statistics_table(f"{key} = {row['value']}", row["n"], row["tier"], row["judges"])
+    tallied: dict[tuple[str, str | None], list[Mapping[str, Any]]] = {}
+    for row in found["shares"]:
+        tallied.setdefault((row["of"], row["by"]), []).append(row)
+    for (of, by), rows in tallied.items():
+        yield _shares_table(f"Shares of {of}" + ("" if by is None else f" by {by}"), rows)
+        if "refusals" in rows[0]:
+            yield _refusals_table(f"Refusing, by {of}" + ("" if by is None else f" and {by}"), rows)
+
+
+def _shares_table(title: str, rows: Sequence[Mapping[str, Any]]) -> "Table":
+    """A row a slice and value: the count, the share, and what it is a share of."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=escape(title), title_justify="left", title_style="bold", box=None, header_style="bold")
+    table.add_column("Slice", overflow="fold", width=26)
+    table.add_column("Value", overflow="fold", width=26)
+    for name in ("Cases", "%", "Of"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        named = "all" if row["value"] is None else row["value"]
+        values = [(escape(name), count, row["shares"].get(name)) for name, count in row["counts"].items()]
+        if row["missing"]:
+            values.append(("[dim]missing[/dim]", row["missing"], row.get("missing_share")))
+        for name, count, found in values:
+            shown = "[dim]left out[/dim]" if found is None else estimate(found, share=True)
+            table.add_row(escape(named), name, str(count), shown, "" if found is None else str(row["denominator"]))
+    return table
+
+
+def _refusals_table(title: str, rows: Sequence[Mapping[str, Any]]) -> "Table":
+    """A row a slice: refusals where an answer was due, answers where none was, and labels that are missing."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=escape(title), title_justify="left", title_style="bold", box=None, header_style="bold")
+    table.add_column("Slice", overflow="fold", width=26)
+    for name in (
+        "Over-\nrefusal %",
+        "Missed\nrefusal %",
+        "Precision\n%",
+        "Recall\n%",
+        "Missing,\ndue %",
+        "Missing,\nnot due %",
+    ):
+        table.add_column(name, justify="right")
+    figures = (
+        "over_refusal_rate",
+        "missed_refusal_rate",
+        "precision",
+        "recall",
+        "missing_answerable",
+        "missing_unanswerable",
+    )
+    for row in rows:
+        named = "all" if row["value"] is None else row["value"]
+        table.add_row(escape(named), *(estimate(row["refusals"][name], share=True) for name in figures))
+    return table
 
 
 def _statistics_table(title: str, n: int, tier: str, rows: Sequence[Mapping[str, Any]]) -> "Table":

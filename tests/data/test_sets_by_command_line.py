@@ -221,6 +221,7 @@ REFUSING = {
     "invalid_unanswerable": "missing_unanswerable",
 }
 """Names of the collection, and ours."""
+OF_ANSWERABLE = {"over_refusal_rate", "correct_attempt_rate", "missing_answerable"}
 LABELS = {"faithful": "supported", "not_fully_supported": "unsupported"}
 
 
@@ -236,17 +237,24 @@ def test_refusals_of_models_whose_answers_a_rule_read(product: Make) -> None:
         assert rows.keys() == {key.partition("|")[2] for key in expected}
         halves = {row["value"]: row for row in found["shares"] if row["by"] == "answer_model,group"}
         assert len(halves) == 2 * len(expected)
+        one_language = len(rows) == len(expected)
         for key, figures in expected.items():
             language, _, model = key.partition("|")
             mine = rows[model]
             assert figures.keys() == {*REFUSING, "n_answerable", "n_unanswerable"}
-            for theirs, ours in REFUSING.items():
-                assert percent(mine[ours]) == near(figures[theirs]), f"{key} {theirs}"
-                assert mine[ours]["low"] <= mine[ours]["value"] <= mine[ours]["high"]
-            assert mine["n_answerable"] == mine["over_refusal_rate"]["n"] == figures["n_answerable"]
-            assert mine["n_unanswerable"] == mine["missed_refusal_rate"]["n"] == figures["n_unanswerable"]
-            # The same by two keys: shares of one half of the cases.
             relevant, non_relevant = (halves[f"{model},{language}/{half}"] for half in ("relevant", "non_relevant"))
+            for theirs, ours in REFUSING.items():
+                one_half = relevant if ours in OF_ANSWERABLE else non_relevant
+                assert percent(one_half["refusals"][ours]) == near(figures[theirs]), f"{key} {theirs}"
+                if one_language:
+                    assert percent(mine[ours]) == near(figures[theirs]), f"{key} {theirs}"
+                assert mine[ours]["low"] <= mine[ours]["value"] <= mine[ours]["high"]
+            assert relevant["refusals"]["n_answerable"] == relevant["n"] == figures["n_answerable"]
+            assert non_relevant["refusals"]["n_unanswerable"] == non_relevant["n"] == figures["n_unanswerable"]
+            if one_language:
+                assert mine["n_answerable"] == mine["over_refusal_rate"]["n"] == figures["n_answerable"]
+                assert mine["n_unanswerable"] == mine["missed_refusal_rate"]["n"] == figures["n_unanswerable"]
+            # The same as plain shares of one half of the cases.
             assert percent(relevant["shares"]["refusal"]) == near(figures["error_rate"])
             assert percent(non_relevant["shares"]["compliance"]) == near(figures["hallucination_rate"])
             assert percent(non_relevant["missing_share"]) == near(figures["invalid_unanswerable"])
