@@ -94,9 +94,10 @@ def statistics_tables(found: Mapping[str, Any]) -> "Iterator[Table]":
     where = f", {facts['where']}" if facts["where"] else ""
     splits = ", ".join(facts["splits"])
     title = f"{facts['id']} ({facts['status']}), {found['rubric']}{where}, split {splits}"
-    yield _statistics_table(title, found["n_labelled"], found["tier"], found["judges"])
+    if found["judges"] or not found["shares"]:
+        yield _statistics_table(title, found["n_labelled"], found["tier"], found["judges"])
     for key, rows in found["slices"].items():
-        for row in rows:
+        for row in rows if found["judges"] or not found["shares"] else ():
             yield _statistics_table(f"{key} = {row['value']}", row["n"], row["tier"], row["judges"])
     tallied: dict[tuple[str, str | None], list[Mapping[str, Any]]] = {}
     for row in found["shares"]:

@@ -101,6 +101,13 @@ async def test_statistics_are_for_leads(connect, service: Service) -> None:
     assert found["slices"]["language"][0]["n"] == 60
     assert (await connect(Role.SCORE).get("/v1/sets/demo/statistics")).status_code == 403
     assert (await lead.get("/v1/sets/none/statistics")).status_code == 404
+    counted = await lead.get(
+        "/v1/sets/demo/statistics", params={"resamples": 200, "by": "language", "shares": ["label", "language"]}
+    )
+    assert [(row["of"], row["by"]) for row in counted.json()["shares"]][:2] == [("label", None), ("label", "language")]
+    assert counted.json()["shares"][0]["shares"].keys() == {"A", "B", "tie"}
+    unasked = await lead.get("/v1/sets/demo/statistics", params={"leave_out": "A"})
+    assert (unasked.status_code, unasked.json()["errors"][0]["path"]) == (422, "leave_out")
     wrong = await lead.get("/v1/sets/demo/statistics", params={"positive": "C"})
     assert wrong.status_code == 422
     assert wrong.json()["errors"][0]["path"] == "positive"

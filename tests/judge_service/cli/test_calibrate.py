@@ -104,6 +104,9 @@ def test_statistics_name_every_part_with_its_n_and_reason(cli: CommandLine) -> N
     nobody = cli("stats", "--set", "demo")
     assert nobody.exit_code == 0
     assert "Nobody judged demo@1 yet" in nobody.output
+    counted = ok(cli, "stats", "--set", "demo", "--shares", "label", "--by", "language", "--resamples", 200)
+    assert "Shares of label by language" in counted
+    assert "labelled cases" not in counted
     ok(cli, "sets", "freeze", "demo")
     ok(cli, "calibrate", "demo", "--judge", "longer", "--judge", "constant")
     found = json.loads(ok(cli, "stats", "--set", "demo", "--by", "language", "--resamples", 200, "--json"))
@@ -119,6 +122,10 @@ def test_statistics_name_every_part_with_its_n_and_reason(cli: CommandLine) -> N
     assert {part["value"]: part["n"] for part in found["slices"]["language"]} == {"de": 40, "en": 80}
     text = ok(cli, "stats", "--set", "demo", "--resamples", 200)
     assert "120 labelled cases: selection between clearly different judges" in text
+    asked = ("--shares", "language", "--leave-out", "de", "--resamples", 200)
+    (whole,) = json.loads(ok(cli, "stats", "--set", "demo", *asked, "--json"))["shares"]
+    assert (whole["n"], whole["denominator"], whole["left_out"]) == (120, 80, {"de": 40})
+    assert "left out" in ok(cli, "stats", "--set", "demo", *asked)
     wrong = cli("stats", "--set", "demo", "--by", "nothing")
     assert wrong.exit_code == 1
     assert "nothing" in wrong.output
