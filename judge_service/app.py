@@ -31,6 +31,7 @@ from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.execute import Executor
 from judge_service.runs.local import LocalRunner
 from judge_service.runs.stored_judges import StoredJudges
+from judge_service.runs.stored_rubrics import StoredRubrics
 from judge_service.security.keys import issue
 from judge_service.settings import Settings
 from judge_service.store import Store
@@ -54,6 +55,7 @@ class Service:
     judging: Judging
     executor: Executor
     stored_judges: StoredJudges
+    stored_rubrics: StoredRubrics
     preflight: Preflight = field(init=False)
     once: Once = field(init=False)
     background: BackgroundRuns = field(init=False)
@@ -82,10 +84,12 @@ class Service:
             executor = Executor(store, judging)
             stored_judges = StoredJudges(store, judging, settings)
             stored_judges.read()
+            stored_rubrics = StoredRubrics(store)
+            stored_rubrics.read()
         except BaseException:
             store.close()
             raise
-        return cls(settings, store, roster, backends, judging, executor, stored_judges)
+        return cls(settings, store, roster, backends, judging, executor, stored_judges, stored_rubrics)
 
     async def aclose(self) -> None:
         """Let begun cases end, close the backends, then the database. Safe to call twice."""
@@ -97,6 +101,7 @@ class Service:
                     await self.executor.aclose()
             await self.backends.aclose()
         finally:
+            self.stored_rubrics.close()
             await asyncio.to_thread(self.store.close)
 
     async def __aenter__(self) -> "Service":

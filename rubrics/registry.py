@@ -1,9 +1,10 @@
-"""Finds rubric versions by `name@version`: the library's own, then those of installed packages.
+"""Finds rubric versions by `name@version`: the library's own, those of installed packages, then declared ones.
 
 Owns discovery and its errors. Packages announce rubrics under the entry point group `judge_service.rubrics`; an
-entry point names a `Rubric` instance or class.
+entry point names a `Rubric` instance or class. Declared rubrics are known while their source has announced them.
 """
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
@@ -15,6 +16,7 @@ from rubrics import library
 from rubrics.model import Rubric
 
 ENTRY_POINT_GROUP = "judge_service.rubrics"
+_announced: dict[str, tuple[Rubric[Any], ...]] = {}
 
 
 class UnknownRubric(KeyError):
@@ -51,6 +53,30 @@ def all_rubrics() -> tuple[Rubric[Any], ...]:
 
     Raises UnusableRubric when an installed package's rubric cannot be loaded, is none, or takes an id in use.
     """
+    known = {rubric.id: rubric for rubric in installed_rubrics()}
+    for rubrics in tuple(_announced.values()):
+        for rubric in rubrics:
+            known.setdefault(rubric.id, rubric)
+    return tuple(sorted(known.values(), key=lambda rubric: (rubric.name, rubric.version)))
+
+
+def announce(source: str, rubrics: Iterable[Rubric[Any]]) -> None:
+    """Make the rubrics that `source` holds known in this process, in place of those it announced before.
+
+    A version that is installed, or that another source announced first, stays what it is.
+    """
+    _announced[source] = tuple(rubrics)
+    all_rubrics.cache_clear()
+
+
+def withdraw(source: str) -> None:
+    """Forget what `source` announced, if anything."""
+    if _announced.pop(source, None) is not None:
+        all_rubrics.cache_clear()
+
+
+def installed_rubrics() -> tuple[Rubric[Any], ...]:
+    """The versions of the library and of installed packages. Raises UnusableRubric as `all_rubrics` does."""
     known = {rubric.id: rubric for rubric in built_in_rubrics()}
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         try:

@@ -5,15 +5,16 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
-from fastapi.responses import Response
+from fastapi import APIRouter, Body, Path, Request
+from fastapi.responses import JSONResponse, Response
 
 from judge_service.api.documents import GUARDED, answers, problems
-from judge_service.api.services import rubric_names
+from judge_service.api.services import rubric_names, services_of
 from judge_service.errors import NotFound
 from judge_service.gate.fields import did_you_mean
 from judge_service.gate.route import GuardedRoute, needs
 from judge_service.security.roles import Permission
+from rubrics.declared import Declaration, DeclaredRubric
 from rubrics.model import ChoiceConstraint, Constraint, JsonConstraint, Rubric
 from rubrics.registry import UnknownRubric, all_rubrics, get_rubric
 
@@ -94,6 +95,7 @@ def _detail(rubric: Rubric[Any]) -> bytes:
             "decoding_samples": {step: _constraint(sample) for step, sample in rubric.sample_constraints().items()},
         },
         "prompt_templates": templates(rubric),
+        "declaration": rubric.declaration.model_dump(mode="json") if isinstance(rubric, DeclaredRubric) else None,
         "examples": [{"case": dict(example.case), "quality": example.quality} for example in rubric.examples],
     }
     return json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
@@ -108,8 +110,9 @@ def _detail(rubric: Rubric[Any]) -> bytes:
     },
 )
 @needs(Permission.READ_CATALOG)
-async def list_rubrics() -> dict[str, Any]:
+async def list_rubrics(request: Request) -> dict[str, Any]:
     """Every rubric version that this service can judge by."""
+    await services_of(request).stored_rubrics.fresh()
     return {"items": [summary(rubric) for rubric in all_rubrics()]}
 
 
@@ -126,9 +129,11 @@ async def list_rubrics() -> dict[str, Any]:
 )
 @needs(Permission.READ_CATALOG)
 async def read_rubric(
+    request: Request,
     reference: Annotated[str, Path(description="`name@version`, or `name` for the newest.", examples=["pairwise@1"])],
 ) -> Response:
     """One rubric version: what it asks, how the score follows, and every schema a client or judge needs."""
+    await services_of(request).stored_rubrics.fresh()
     try:
         rubric = get_rubric(reference)
     except UnknownRubric:
@@ -136,3 +141,66 @@ async def read_rubric(
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         raise NotFound(f"There is no rubric {reference!a}.{hint}", extra={"suggestions": list(near)}) from None
     return Response(_detail(rubric), media_type="application/json")
+
+
+_DECLARED: dict[str, Any] = {
+    "name": "tone",
+    "version": 1,
+    "title": "Polite and clear",
+    "inputs": ["question", "answer"],
+    "criteria": [
+        {
+            "name": "clear",
+            "text": "Can the answer be followed at first reading?",
+            "weight": 2,
+            "levels": [
+                {"value": 1, "description": "Not at all."},
+                {"value": 2, "description": "With effort."},
+                {"value": 3, "description": "At once."},
+            ],
+        },
+        {
+            "name": "polite",
+            "text": "Is the answer polite?",
+            "labels": [
+                {"name": "rude", "description": "It insults or mocks.", "score": 0},
+                {"name": "polite", "description": "It does neither.", "score": 1},
+            ],
+        },
+    ],
+}
+_DECLARED_EXAMPLE = {
+    **_SUMMARY_EXAMPLE,
+    "id": "tone@1",
+    "name": "tone",
+    "title": "Polite and clear",
+    "kind": "single",
+    "labels": ["fail", "pass"],
+}
+
+
+@router.post(
+    "/rubrics",
+    summary="Declare a rubric",
+    response_class=Response,
+    responses={
+        **answers("The version, which was declared exactly so before.", _DECLARED_EXAMPLE),
+        **answers("The new version.", _DECLARED_EXAMPLE, status=201),
+        **problems(*GUARDED, 400, 409, 413, 415, 422),
+    },
+)
+@needs(Permission.DECLARE_RUBRICS)
+async def declare_rubric(
+    request: Request,
+    body: Annotated[
+        Declaration,
+        Body(openapi_examples={"two criteria": {"summary": "A scale and two labels, weighted", "value": _DECLARED}}),
+    ],
+) -> Response:
+    """Add a rubric version as data: criteria with an ordered scale or named labels, and their weights.
+
+    What could fail later is refused now, with the path of the field: no judge is called. A version never changes.
+    """
+    rubric, new = await services_of(request).stored_rubrics.add(body)
+    headers = {"Location": f"/v1/rubrics/{rubric.id}"} if new else {}
+    return JSONResponse(summary(rubric), status_code=201 if new else 200, headers=headers)

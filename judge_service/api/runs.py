@@ -264,6 +264,7 @@ async def start_run(request: Request, idempotency_key: IdempotencyKey = None) ->
     """
     services = services_of(request)
     await services.stored_judges.fresh()
+    await services.stored_rubrics.fresh()
     wanted = await _wanted(request)
     judge = judge_in(services, wanted.options.judge)
     if wanted.options.require is not None:

@@ -17,6 +17,7 @@ from judge_service.judging.roster import Roster
 from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.execute import Executor
 from judge_service.runs.stored_judges import StoredJudges
+from judge_service.runs.stored_rubrics import StoredRubrics
 from judge_service.settings import Settings
 from judge_service.store import Store
 from rubrics.model import Rubric
@@ -33,6 +34,7 @@ class Services(Protocol):
     executor: Executor
     background: BackgroundRuns
     stored_judges: StoredJudges
+    stored_rubrics: StoredRubrics
     preflight: Preflight
     once: Once
     admission: Admission

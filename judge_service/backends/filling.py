@@ -106,7 +106,9 @@ class _Filler:
 
     def fill(self, schema: Mapping[str, Any], path: tuple[str, ...]) -> Any:
         if path in self._decisions:
-            return self._decisions[path].label
+            label = self._decisions[path].label
+            # A level is an integer in the reply and its text in the verdict.
+            return next((value for value in schema.get("enum", ()) if str(value) == label), label)
         for union in ("anyOf", "oneOf"):
             if union in schema:
                 kinds = [kind for kind in schema[union] if kind.get("type") != "null"]

@@ -58,8 +58,8 @@ def judge(
     from judge_service.errors import FieldProblem, InvalidInput
     from judge_service.telemetry import configure_logging
 
-    found = find_rubric(rubric)
     settings = settings_for(database)
+    found = find_rubric(rubric, database)
     configure_logging("WARNING")
     folder = output.absolute().parent
     if not folder.is_dir():

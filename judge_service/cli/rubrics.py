@@ -1,11 +1,13 @@
 """`judge-service rubrics`: what can be judged."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
 
 from judge_service.cli.console import Commands, out, say_json
-from judge_service.cli.options import JsonOption
+from judge_service.cli.options import JsonOption, settings_for
 
 app = typer.Typer(cls=Commands, help="List the rubrics and read one.", no_args_is_help=True)
 
@@ -15,7 +17,8 @@ def list_rubrics(as_json: JsonOption = False) -> None:
     """List all rubric versions."""
     from rubrics.registry import all_rubrics
 
-    found = all_rubrics()
+    with stored_rubrics():
+        found = all_rubrics()
     if as_json:
         say_json(
             [
@@ -101,12 +104,29 @@ def _sections(item: Any, fields: dict[str, Any]) -> list[tuple[str, list[str]]]:
     ]
 
 
-def find_rubric(ref: str) -> Any:
-    """The rubric `ref` names. Raises NotFound with near misses."""
+@contextmanager
+def stored_rubrics(database: str | None = None) -> Iterator[None]:
+    """Meanwhile the rubrics that the database holds are known, where there is a database already."""
+    settings = settings_for(database)
+    if settings.database_url is None and not (settings.data_dir / "judge-service.sqlite3").exists():
+        yield
+        return
+    from judge_service.runs.stored_rubrics import StoredRubrics
+    from judge_service.store import Store
+
+    with Store.open(settings.database) as store, StoredRubrics(store):
+        yield
+
+
+def find_rubric(ref: str, database: str | None = None) -> Any:
+    """The rubric `ref` names, installed or in the database. Raises NotFound with near misses."""
     from judge_service.errors import NotFound
     from rubrics.registry import UnknownRubric, get_rubric
 
-    try:
+    with suppress(UnknownRubric):
         return get_rubric(ref)
+    try:
+        with stored_rubrics(database):
+            return get_rubric(ref)
     except UnknownRubric as error:
         raise NotFound(f"{error.args[0] if error.args else error} See `judge-service rubrics list`.") from error

@@ -28,11 +28,12 @@ MixOption = Annotated[
 
 @contextmanager
 def _opened(database: str | None) -> "Iterator[Store]":
+    from judge_service.runs.stored_rubrics import StoredRubrics
     from judge_service.store import Store
 
     settings = settings_for(database)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    with Store.open(settings.database) as store:
+    with Store.open(settings.database) as store, StoredRubrics(store):
         yield store
 
 

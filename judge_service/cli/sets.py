@@ -524,11 +524,12 @@ def export_set(
 
 
 def _with_store(database: str | None, work: "Callable[[Store], T]") -> T:
+    from judge_service.runs.stored_rubrics import StoredRubrics
     from judge_service.store import Store
 
     settings = settings_for(database)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    with Store.open(settings.database) as store:
+    with Store.open(settings.database) as store, StoredRubrics(store):
         return work(store)
 
 

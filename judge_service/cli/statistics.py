@@ -127,6 +127,7 @@ def stats(
     from judge_service.reports.labelled_set import read_set
     from judge_service.reports.measuring import record_scored
     from judge_service.reports.statistics import Rules, set_statistics
+    from judge_service.runs.stored_rubrics import StoredRubrics
     from judge_service.store import Store
 
     rules = Rules(
@@ -139,7 +140,7 @@ def stats(
     )
     settings = settings_for(database)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    with Store.open(settings.database) as store:
+    with Store.open(settings.database) as store, StoredRubrics(store):
         part = None if split is None else Split(split.value)
         labelled = read_set(store, set_name, rubric=rubric, judges=judges or (), split=part)
         record_scored(store, labelled)

@@ -14,6 +14,8 @@ class Permission(StrEnum):
 
     READ_CATALOG = "catalog:read"
     """Read rubrics and judges."""
+    DECLARE_RUBRICS = "rubrics:declare"
+    """Add a declared rubric version."""
     JUDGE = "judgments:create"
     """Have a case judged: spends tokens."""
     READ_JUDGMENTS = "judgments:read"
@@ -43,6 +45,7 @@ _SCORE = _CATALOG | {
     Permission.CANCEL_RUNS,
 }
 _LEAD = _SCORE | {
+    Permission.DECLARE_RUBRICS,
     Permission.CHECK_JUDGES,
     Permission.READ_STATISTICS,
     Permission.READ_SETS,

@@ -16,6 +16,7 @@ from judge_service.store.judgments import Judgments
 from judge_service.store.keys import Keys
 from judge_service.store.labels import Labels
 from judge_service.store.migrate import head, upgrade
+from judge_service.store.rubrics import Rubrics
 from judge_service.store.runs import Runs
 from judge_service.store.sets import Sets
 
@@ -35,6 +36,7 @@ class Store:
         self.keys = Keys(database, clock)
         self.idempotency = Idempotency(database, clock)
         self.judges = Judges(database, clock)
+        self.rubrics = Rubrics(database, clock)
         self.cache = Cache(database, clock)
         self.facts = Facts(database)
         self.sets = Sets(database, clock)

@@ -92,6 +92,16 @@ class JudgeRow(Base, table=True):
     updated_at: datetime = Field(sa_type=UtcDateTime)
 
 
+class RubricRow(Base, table=True):
+    """A declared rubric version. Never changed: a change is a new version."""
+
+    __tablename__ = "rubrics"
+
+    id: str = Field(primary_key=True)
+    document: dict[str, Any] = Field(sa_type=JsonText)
+    created_at: datetime = Field(sa_type=UtcDateTime)
+
+
 class CachedCallRow(Base, table=True):
     """A good reply that need not be paid twice."""
 

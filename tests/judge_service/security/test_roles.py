@@ -24,6 +24,8 @@ def test_every_permission_is_held_by_some_role():
         (Role.ANNOTATE, Permission.READ_JUDGMENTS, False),
         (Role.ANNOTATE, Permission.READ_RUNS, False),
         (Role.ANNOTATE, Permission.JUDGE, False),
+        (Role.SCORE, Permission.DECLARE_RUBRICS, False),
+        (Role.LEAD, Permission.DECLARE_RUBRICS, True),
         (Role.LEAD, Permission.CHECK_JUDGES, True),
         (Role.LEAD, Permission.MANAGE_KEYS, False),
         (Role.ADMIN, Permission.MANAGE_KEYS, True),
