@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/judge-service
 
-.PHONY: demo test test-netcal check lock clean help
+.PHONY: demo test test-netcal check browser lock clean help
 
 help:
 	@echo "make demo   install, pull the small embedded model, judge sample cases, write a report"
@@ -36,7 +36,14 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
 
-test: check
+# The browser tests need Chromium. One that is installed is used; else the package manager or Playwright brings it.
+browser: $(VENV)/.dev
+	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || test -n "$$JUDGE_BROWSER" \
+		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get install -qq -y chromium >/dev/null 2>&1; } \
+		|| $(BIN)/playwright install chromium >/dev/null 2>&1 \
+		|| echo "No Chromium here: the tests in tests/browser will not run. Install chromium or set JUDGE_BROWSER."
+
+test: check browser
 	$(RUN) models pull
 	$(BIN)/pytest -n auto --dist worksteal
 
