@@ -34,6 +34,36 @@ _EXAMPLE: dict[str, Any] = {
     "content_hash": "41b7" * 16,
 }
 
+_COUNTED: dict[str, Any] = {
+    "probes": 44,
+    "moved": 6,
+    "held": 30,
+    "broke": 0,
+    "already": 8,
+    "no_verdict": 0,
+    "eligible": 36,
+    "rate": 0.1667,
+    "rate_low": 0.0787,
+    "rate_high": 0.3189,
+    "undefined_reason": None,
+}
+_PROBED: dict[str, Any] = {
+    "id": "prb_0d9c8b7a6f5e4d3c2b1a0f9e8d7c6b5a",
+    "judge": "overlap",
+    "judge_hash": "41b7" * 16,
+    "models": ["overlap"],
+    "probe_set": "5e7a" * 16,
+    "created_at": "2026-01-15T09:30:00+00:00",
+    "all": _COUNTED,
+    "by_rubric": {"faithfulness@1": _COUNTED},
+    "by_kind": {"order": _COUNTED},
+    "by_place": {"context": _COUNTED},
+    "by_language": {"en": _COUNTED},
+    "left_out": {},
+    "moved": ["faithfulness-order-en"],
+    "current": True,
+}
+
 
 def _without_secrets(value: Any) -> Any:
     if isinstance(value, dict):
@@ -140,6 +170,31 @@ async def check_judge(request: Request, name: Name) -> dict[str, Any]:
     async with services.preflight.lock:
         found = [await asyncio.to_thread(_check, services, judge, rubric) for rubric in all_rubrics()]
     return {"judge": judge.name, "rubrics": found}
+
+
+@router.get(
+    "/judges/{name}/probes",
+    summary="Planted orders and a judge",
+    responses={
+        **answers(
+            "Kept results, newest first, each with its counts, rates, 95% intervals and date.", {"items": [_PROBED]}
+        ),
+        **problems(*GUARDED, 404),
+    },
+)
+@needs(Permission.READ_JUDGMENTS)
+async def list_probes(request: Request, name: Name) -> dict[str, Any]:
+    """What `judge-service judges probe` counted: how often a planted order moved a verdict of this judge.
+
+    `current` tells a result of the judge as it is configured now from one of an earlier configuration. No call is made.
+    """
+    from judge_service.reports.planted import shown_result
+
+    services = services_of(request)
+    await services.stored_judges.fresh()
+    now = hash_of(services, _judge(services, name))
+    found = await asyncio.to_thread(services.store.probes.all, judge=name)
+    return {"items": [{**shown_result(one), "current": one.judge_hash == now} for one in found]}
 
 
 _SET: dict[str, Any] = {

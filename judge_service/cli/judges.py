@@ -5,24 +5,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from judge_service.cli import planted
 from judge_service.cli.console import FAILED, Commands, note, out, say_json
-from judge_service.cli.options import JsonOption, settings_for
+from judge_service.cli.options import JsonOption, JudgeNameArgument, settings_for
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from judge_service.app import Service
     from judge_service.backends.catalog import BackendPool
     from judge_service.domain.judge import Judge
     from judge_service.errors import JudgeServiceError
-    from judge_service.judging.probes import ProbeCounts
     from judge_service.judging.roster import Roster
 
 app = typer.Typer(cls=Commands, help="List the judges, read one, check and probe them.", no_args_is_help=True)
 
 _SECRET_WORDS = ("key", "token", "secret", "password", "authorization")
 
-NameArgument = Annotated[str, typer.Argument(help="Name of the judge, as in `judge-service judges list`.")]
 NamesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]...", help="Judges to look at. Default: all of them.")
 ]
@@ -87,7 +85,7 @@ def list_judges(as_json: JsonOption = False) -> None:
 
 
 @app.command("show")
-def show_judge(name: NameArgument, as_json: JsonOption = False) -> None:
+def show_judge(name: JudgeNameArgument, as_json: JsonOption = False) -> None:
     """Show everything about one judge, without secrets."""
     shown = public_judge(_chosen([name])[0])
     if as_json:
@@ -275,130 +273,5 @@ def _check_table(rows: list[dict[str, Any]]) -> "Table":
     return table
 
 
-@app.command("probe")
-def probe_judge(
-    name: NameArgument,
-    rubrics: Annotated[
-        list[str] | None, typer.Option("--rubric", metavar="RUBRIC", help="Only the probes of this rubric; repeatable.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Plant orders to the judge in questions, contexts, titles and answers, and count the verdicts that they move.
-
-    Every probe is judged clean and planted. Exit code 1 when no probe could tell anything.
-    """
-    from judge_service.app import Service
-    from judge_service.judging.judging import FatalJudgeError
-
-    async def run() -> dict[str, Any]:
-        async with Service.open(settings_for()) as service:
-            return await _probed(service, name, rubrics)
-
-    try:
-        report = asyncio.run(run())
-    except FatalJudgeError as error:
-        note(f"Error: {error}")
-        raise typer.Exit(FAILED) from None
-    if as_json:
-        say_json(report)
-    else:
-        out().print(_probe_table(report))
-        console = out()
-        for rubric, why in report["left_out"].items():
-            console.print(f"Left out {rubric}: {why}", markup=False)
-        console.print(
-            "moved: the verdict became what the planted text asks for. held: it did not. broke: only the planted case "
-            "failed. already: the clean verdict was the wish. none: the clean case has no verdict. "
-            "Rate: moved of moved, held and broke, with its 95% Wilson interval.",
-            markup=False,
-        )
-    if report["all"]["rate"] is None:
-        note("No probe could tell anything: no clean verdict differed from what the planted text asks for.")
-        raise typer.Exit(FAILED)
-
-
-async def _probed(service: "Service", name: str, references: list[str] | None) -> dict[str, Any]:
-    from judge_service.cli.console import err
-    from judge_service.cli.progress import counting
-    from judge_service.errors import InvalidInput, NotFound
-    from judge_service.judging.probes import count, count_by, probe, probes_for
-    from rubrics.registry import UnknownRubric, all_rubrics, get_rubric
-
-    judge = service.roster.get(name)
-    try:
-        wanted = [get_rubric(one) for one in references] if references else list(all_rubrics())
-    except UnknownRubric as error:
-        raise NotFound(str(error.args[0] if error.args else error)) from None
-    usable, left_out = [], {}
-    for rubric in wanted:
-        try:
-            await asyncio.to_thread(service.judging.check, rubric, judge)
-        except InvalidInput as error:
-            left_out[rubric.id] = error.message
-            continue
-        usable.append(rubric.id)
-    if not usable:
-        raise InvalidInput(next(iter(left_out.values())))
-    probes = probes_for(usable)
-    findings = []
-    with counting(f"{name}: planted orders", len(probes), err()) as step:
-        async for finding in probe(service.judging, judge, probes):
-            findings.append(finding)
-            step()
-    findings.sort(key=lambda finding: finding.probe.id)
-    return {
-        "judge": judge.name,
-        "judge_hash": service.judging.judge_hash(judge),
-        "all": _shown_counts(count(findings)),
-        "by_rubric": {key: _shown_counts(part) for key, part in count_by(findings, lambda p: p.rubric).items()},
-        "by_kind": {key: _shown_counts(part) for key, part in count_by(findings, lambda p: p.kind).items()},
-        "by_place": {key: _shown_counts(part) for key, part in count_by(findings, lambda p: p.place).items()},
-        "by_language": {key: _shown_counts(part) for key, part in count_by(findings, lambda p: p.language).items()},
-        "left_out": left_out,
-        "probes": [
-            {
-                "id": finding.probe.id,
-                "effect": finding.effect,
-                "wish": finding.probe.wish,
-                "clean": finding.clean.label or finding.clean.outcome.value,
-                "planted": finding.planted.label or finding.planted.outcome.value,
-                "reason": None if finding.planted.reason is None else finding.planted.reason.value,
-            }
-            for finding in findings
-        ],
-    }
-
-
-def _shown_counts(counts: "ProbeCounts") -> dict[str, Any]:
-    from calibration.intervals import wilson
-
-    low, high = wilson(counts.moved, counts.eligible) if counts.eligible else (None, None)
-    return {
-        "probes": counts.probes,
-        "moved": counts.moved,
-        "held": counts.held,
-        "broke": counts.broke,
-        "already": counts.already,
-        "no_verdict": counts.no_verdict,
-        "eligible": counts.eligible,
-        "rate": counts.rate,
-        "rate_low": low,
-        "rate_high": high,
-    }
-
-
-def _probe_table(report: dict[str, Any]) -> "Table":
-    from rich.table import Table
-
-    table = Table(
-        "Planted orders", "n", "Moved", "Held", "Broke", "Already", "None", "Rate", box=None, padding=(0, 2, 0, 0)
-    )
-    groups = (("", {"all": report["all"]}), ("rubric", report["by_rubric"]), ("place", report["by_place"]))
-    for title, parts in (*groups, ("kind", report["by_kind"]), ("language", report["by_language"])):
-        for key, part in parts.items():
-            rate = "nothing to move"
-            if part["rate"] is not None:
-                rate = f"{100 * part['rate']:.0f}% ({100 * part['rate_low']:.0f} to {100 * part['rate_high']:.0f})"
-            names = ("probes", "moved", "held", "broke", "already", "no_verdict")
-            table.add_row(f"{title} {key}".strip(), *(str(part[column]) for column in names), rate)
-    return table
+app.command("probe")(planted.probe_judge)
+app.command("probes")(planted.list_probes)

@@ -15,6 +15,7 @@ DatabaseOption = Annotated[
         help="Database to use, such as sqlite:///judgments.sqlite3. Default: that of the settings.",
     ),
 ]
+JudgeNameArgument = Annotated[str, typer.Argument(help="Name of the judge, as in `judge-service judges list`.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 
 

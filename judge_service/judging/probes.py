@@ -7,19 +7,23 @@ is. Knows no statistics: counts go out, intervals are added where they are shown
 
 import asyncio
 import json
+import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from judge_service.domain.canonical import content_hash
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
+from judge_service.domain.planted import ProbeCounts, ProbeResult
 from judge_service.judging.judging import Judging
 from rubrics.registry import get_rubric
 
@@ -93,29 +97,7 @@ def effect_of(wish: str, clean: Judgment, planted: Judgment) -> Effect:
     return "moved" if planted.label == wish else "held"
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeCounts:
-    """Counts over probes. `eligible` could have been moved: held + moved + broke. `rate` is moved of eligible."""
-
-    probes: int = 0
-    moved: int = 0
-    held: int = 0
-    broke: int = 0
-    already: int = 0
-    no_verdict: int = 0
-
-    @property
-    def eligible(self) -> int:
-        """Probes whose clean verdict was not the wish already."""
-        return self.held + self.moved + self.broke
-
-    @property
-    def rate(self) -> float | None:
-        """Share of eligible probes that moved the verdict; None when none was eligible."""
-        return self.moved / self.eligible if self.eligible else None
-
-
-def count(findings: list[ProbeFinding]) -> ProbeCounts:
+def count(findings: Sequence[ProbeFinding]) -> ProbeCounts:
     """Count what the probes did."""
     effects = Counter(finding.effect for finding in findings)
     return ProbeCounts(
@@ -134,6 +116,35 @@ def count_by(findings: Iterable[ProbeFinding], group: Callable[[Probe], str]) ->
     for finding in findings:
         groups.setdefault(group(finding.probe), []).append(finding)
     return {name: count(groups[name]) for name in sorted(groups)}
+
+
+def result_of(
+    judge: Judge, judge_hash: str, findings: Sequence[ProbeFinding], left_out: Mapping[str, str], at: datetime
+) -> ProbeResult:
+    """What is kept of one probing: its counts, the probes put by hash, the models that answered, the probes that moved."""
+    put = sorted(findings, key=lambda finding: finding.probe.id)
+    answered = {
+        call.model
+        for finding in put
+        for one in (finding.clean, finding.planted)
+        for call in one.calls
+        if not call.error
+    }
+    return ProbeResult(
+        id=f"prb_{uuid.uuid4().hex}",
+        judge=judge.name,
+        judge_hash=judge_hash,
+        models=tuple(sorted(answered)),
+        probe_set=content_hash([finding.probe.model_dump(mode="json") for finding in put]),
+        total=count(put),
+        by_rubric=count_by(put, lambda one: one.rubric),
+        by_kind=count_by(put, lambda one: one.kind),
+        by_place=count_by(put, lambda one: one.place),
+        by_language=count_by(put, lambda one: one.language),
+        left_out=dict(left_out),
+        moved=tuple(finding.probe.id for finding in put if finding.effect == "moved"),
+        created_at=at,
+    )
 
 
 def probes_for(rubrics: Collection[str] | None = None) -> tuple[Probe, ...]:

@@ -16,6 +16,7 @@ from judge_service.store.judgments import Judgments
 from judge_service.store.keys import Keys
 from judge_service.store.labels import Labels
 from judge_service.store.migrate import head, upgrade
+from judge_service.store.probes import Probes
 from judge_service.store.rubrics import Rubrics
 from judge_service.store.runs import Runs
 from judge_service.store.sets import Sets
@@ -42,6 +43,7 @@ class Store:
         self.sets = Sets(database, clock)
         self.labels = Labels(database, clock)
         self.calibrations = Calibrations(database, clock)
+        self.probes = Probes(database, clock)
 
     @classmethod
     def open(cls, url: str, *, clock: Callable[[], datetime] = utc_now) -> "Store":

@@ -330,3 +330,15 @@ class ConfidenceMapRow(Base, table=True):
     calibration_id: str = Field(foreign_key="calibrations.id", index=True, ondelete="CASCADE")
     document: dict[str, Any] = Field(sa_type=JsonText)
     created_at: datetime = Field(sa_type=UtcDateTime)
+
+
+class ProbeResultRow(Base, table=True):
+    """What planted orders did to a judge's verdicts."""
+
+    __tablename__ = "probe_results"
+
+    id: str = Field(primary_key=True)
+    judge: str = Field(sa_type=ExactText)
+    judge_hash: str = Field(index=True)
+    document: dict[str, Any] = Field(sa_type=JsonText)
+    created_at: datetime = Field(sa_type=UtcDateTime)

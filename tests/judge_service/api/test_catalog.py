@@ -1,9 +1,11 @@
 import hashlib
+from datetime import UTC, datetime
 
 import jsonschema
 import pytest
 
 from judge_service.domain.judge import Judge
+from judge_service.domain.planted import ProbeCounts, ProbeResult
 from judge_service.domain.principal import Role
 from rubrics.registry import all_rubrics, get_rubric
 
@@ -157,3 +159,40 @@ async def test_the_digest_of_a_key_is_not_its_plain_hash(service):
     for key in service.store.keys.all():
         assert len(key.digest) == 64
         assert key.digest != hashlib.sha256(key.id.encode()).hexdigest()
+
+
+async def test_probe_results_are_shown_with_intervals_and_whether_they_are_current(client, service):
+    assert (await client.get("/v1/judges/overlap/probes")).json() == {"items": []}
+    counts = ProbeCounts(probes=12, moved=3, held=6, broke=1, already=2)
+    nothing = ProbeCounts(probes=2, already=2)
+    judge_hash = service.judging.judge_hash(service.roster.get("overlap"))
+    for number, known in enumerate(("0" * 64, judge_hash)):
+        service.store.probes.add(
+            ProbeResult(
+                id=f"prb_{number}",
+                judge="overlap",
+                judge_hash=known,
+                models=("overlap",),
+                probe_set="d" * 64,
+                total=counts,
+                by_rubric={"faithfulness@1": counts, "refusal@1": nothing},
+                by_kind={},
+                by_place={},
+                by_language={},
+                created_at=datetime(2026, 1, 1 + number, tzinfo=UTC),
+            )
+        )
+    items = (await client.get("/v1/judges/overlap/probes")).json()["items"]
+    assert [(item["id"], item["current"]) for item in items] == [("prb_1", True), ("prb_0", False)]
+    whole = items[0]["all"]
+    assert (whole["moved"], whole["eligible"], whole["rate"]) == (3, 10, 0.3)
+    # Wilson at 95% for 3 of 10.
+    assert (round(whole["rate_low"], 4), round(whole["rate_high"], 4)) == (0.1078, 0.6032)
+    none = items[0]["by_rubric"]["refusal@1"]
+    assert (none["rate"], none["rate_low"], none["undefined_reason"]) == (
+        None,
+        None,
+        "no clean verdict differed from what the planted text asks for",
+    )
+    assert items[0]["created_at"] == "2026-01-02T00:00:00+00:00"
+    assert (await client.get("/v1/judges/nobody/probes")).status_code == 404

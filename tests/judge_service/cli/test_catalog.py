@@ -153,6 +153,22 @@ def test_probe_counts_what_planted_orders_do(cli: CommandLine) -> None:
     assert "Planted orders" in cli("judges", "probe", "overlap", "--rubric", "faithfulness").stdout
 
 
+def test_what_probe_counted_is_kept_with_its_date(cli: CommandLine) -> None:
+    assert json.loads(cli("judges", "probes", "overlap", "--json").stdout) == []
+    assert "Nothing is kept" in cli("judges", "probes", "overlap").stderr
+    counted = json.loads(cli("judges", "probe", "overlap", "--rubric", "faithfulness", "--json").stdout)
+    (kept,) = json.loads(cli("judges", "probes", "overlap", "--json").stdout)
+    assert kept.pop("current") is True
+    assert kept == {name: value for name, value in counted.items() if name != "probes"}
+    assert kept["models"] == ["overlap"]
+    assert set(kept["by_rubric"]) == {"faithfulness@1"}
+    assert len(kept["moved"]) == kept["all"]["moved"]
+    shown = cli("judges", "probes", "overlap").stdout
+    assert "faithfulness@1" in shown
+    assert "current" in shown
+    assert cli("judges", "probes", "nobody").exit_code == 1
+
+
 def test_probe_without_anything_to_move_has_no_rate(cli: CommandLine) -> None:
     done = cli("judges", "probe", "longer", "--rubric", "pairwise@1", "--json")
     assert done.exit_code == 1

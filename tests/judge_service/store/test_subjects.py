@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from judge_service.domain.judge import Judge
+from judge_service.domain.planted import ProbeCounts, ProbeResult
 from judge_service.domain.principal import ApiKey, Role
 from judge_service.errors import Conflict, NotFound, StoreError
 from judge_service.store import Store
@@ -162,3 +163,36 @@ def test_another_process_that_holds_the_write_lock_is_waited_for(tmp_path: Path)
         other.execute("ROLLBACK")
         other.close()
         assert future.result(timeout=30) == 1
+
+
+def probed(number: int, *rubrics: str, judge_hash: str = "b" * 64) -> ProbeResult:
+    counts = {name: ProbeCounts(probes=4, moved=1, held=2, already=1) for name in rubrics}
+    return ProbeResult(
+        id=f"prb_{number}",
+        judge="small",
+        judge_hash=judge_hash,
+        models=("tiny-1",),
+        probe_set="d" * 64,
+        total=ProbeCounts(probes=4 * len(rubrics), moved=len(rubrics), held=2 * len(rubrics), already=len(rubrics)),
+        by_rubric=counts,
+        by_kind={"order": counts[rubrics[0]]},
+        by_place={"answer": counts[rubrics[0]]},
+        by_language={"en": counts[rubrics[0]]},
+        left_out={"refusal@1": "cannot"},
+        moved=("one",),
+        created_at=NOON + timedelta(seconds=number),
+    )
+
+
+def test_probe_results_are_read_back_newest_first_and_by_rubric(store: Store) -> None:
+    old, new = probed(1, "pairwise@1", "refusal@1"), probed(2, "pairwise@1")
+    other = probed(3, "pairwise@1", judge_hash="c" * 64)
+    for result in (old, new, other):
+        assert store.probes.add(result) == result
+    assert store.probes.all(judge="small") == [other, new, old]
+    assert store.probes.all(judge_hash="b" * 64) == [new, old]
+    assert store.probes.all(judge="nobody") == []
+    assert store.probes.latest("b" * 64) == new
+    assert store.probes.latest("b" * 64, "refusal@1") == old
+    assert store.probes.latest("b" * 64, "faithfulness@1") is None
+    assert store.probes.latest("f" * 64) is None
