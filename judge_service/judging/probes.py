@@ -121,7 +121,7 @@ def count_by(findings: Iterable[ProbeFinding], group: Callable[[Probe], str]) ->
 def result_of(
     judge: Judge, judge_hash: str, findings: Sequence[ProbeFinding], left_out: Mapping[str, str], at: datetime
 ) -> ProbeResult:
-    """What is kept of one probing: its counts, the probes put by hash, the models that answered, the probes that moved."""
+    """What is kept of one probing. Probes are named by a hash over all that were put; failed calls name no model."""
     put = sorted(findings, key=lambda finding: finding.probe.id)
     answered = {
         call.model

@@ -160,7 +160,7 @@ def test_what_probe_counted_is_kept_with_its_date(cli: CommandLine) -> None:
     (kept,) = json.loads(cli("judges", "probes", "overlap", "--json").stdout)
     assert kept.pop("current") is True
     assert kept == {name: value for name, value in counted.items() if name != "probes"}
-    assert kept["models"] == ["overlap"]
+    assert kept["models"] == ["baseline/overlap"]
     assert set(kept["by_rubric"]) == {"faithfulness@1"}
     assert len(kept["moved"]) == kept["all"]["moved"]
     shown = cli("judges", "probes", "overlap").stdout
