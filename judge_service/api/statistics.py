@@ -266,7 +266,7 @@ async def compare(
 
     Runs under different rubric contents or enforcement answer 409 unless `mix` is set.
     """
-    from judge_service.reports.aggregates import compare_runs
+    from judge_service.reports.comparison import compare_runs
 
     store = services_of(request).store
     return await _computed(lambda: compare_runs(store, a, b, by=by, mix=mix))

@@ -101,7 +101,7 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Compare two runs on the cases both scored: the paired difference with its interval."""
-    from judge_service.reports.aggregates import compare_runs
+    from judge_service.reports.comparison import compare_runs
 
     with _opened(database) as store:
         found = compare_runs(store, a, b, by=slice_by, mix=mix)

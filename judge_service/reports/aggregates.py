@@ -1,24 +1,23 @@
-"""The numbers of a run, of its slices and of two runs side by side: intervals, bounds, corrected shares.
+"""The numbers of a run and of its slices: intervals, bounds, corrected shares.
 
 Every number has its n, every null its reason. What was judged under different conditions is not averaged unless the
-caller says so. Quick counts while a run goes on are `runs.aggregate`'s.
+caller says so. Quick counts while a run goes on are `runs.aggregate`'s, two runs side by side `comparison`'s.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from calibration.corrected import JudgeErrors, classical_mean, ppi_mean, rogan_gladen
 from calibration.estimate import Estimate, Reason
-from calibration.intervals import bonett_price, mean_t, proportion
-from calibration.paired import clustered_mean, paired_delta, paired_delta_by_slice
+from calibration.intervals import mean_t, proportion
+from calibration.paired import clustered_mean
 from calibration.resample import FAST_RESAMPLES
-from calibration.tests import mcnemar
 from judge_service.domain.calibration import Calibration
 from judge_service.domain.outcome import Outcome
 from judge_service.domain.run import Run
-from judge_service.errors import Conflict, FieldProblem, InvalidInput, NotFound
+from judge_service.errors import FieldProblem, InvalidInput, NotFound
 from judge_service.reports.trust import StoredTrust
 from judge_service.store import ResultRow, Store
 from rubrics.model import Rubric
@@ -47,7 +46,7 @@ def run_aggregate(store: Store, run_id: str, *, by: str | None = None, mix: bool
     """
     run = run_of(store, run_id)
     rubric = rubric_of_run(run)
-    rows = [_lean(row, by) for row in store.runs.rows(run.id)]
+    rows = [lean(row, [] if by is None else [by]) for row in store.runs.rows(run.id)]
     correction = correction_of(store, run, rows)
     found = {
         "run": run.id,
@@ -63,9 +62,9 @@ def run_aggregate(store: Store, run_id: str, *, by: str | None = None, mix: bool
     return found
 
 
-def _lean(row: ResultRow, key: str | None) -> ResultRow:
+def lean(row: ResultRow, keys: Sequence[str]) -> ResultRow:
     """The row with the metadata that is sliced by only: a run may have a million of them."""
-    return replace(row, metadata={key: row.metadata[key]} if key is not None and key in row.metadata else {})
+    return replace(row, metadata={key: row.metadata[key] for key in keys if key in row.metadata})
 
 
 def run_of(store: Store, run_id: str) -> Run:
@@ -130,7 +129,7 @@ def aggregate_rows(
         "enforcement": {str(name): count for name, count in sorted(conditions.items(), key=str)},
         "models": dict(sorted(Counter(str(row.model) for row in scored).items())),
         "mean_score": (
-            Estimate.undefined(Reason.MIXED_CONDITIONS, len(scored), "mean") if mixed else _mean(scored, rubric)
+            Estimate.undefined(Reason.MIXED_CONDITIONS, len(scored), "mean") if mixed else mean_score(scored, rubric)
         ).to_dict(),
         "bounds": None
         if n == 0 or mixed
@@ -139,29 +138,30 @@ def aggregate_rows(
     }
     if mixed:
         found["by_enforcement"] = {
-            str(kind): _mean([row for row in scored if row.enforcement == kind], rubric).to_dict()
+            str(kind): mean_score([row for row in scored if row.enforcement == kind], rubric).to_dict()
             for kind in sorted(conditions, key=str)
         }
     found["corrected"] = None if correction is None or mixed else corrected(rubric, scored, correction)
     return found
 
 
-def _units(rows: Sequence[ResultRow]) -> list[str]:
+def units_of(rows: Sequence[ResultRow]) -> list[str]:
+    """The unit of independence of each row: its group, else the case itself."""
     return [f"case {row.case_id}" if row.group is None else f"group {row.group}" for row in rows]
 
 
 def _clustered(rows: Sequence[ResultRow]) -> bool:
-    units = _units(rows)
+    units = units_of(rows)
     return len(set(units)) < len(units)
 
 
-def _mean(rows: Sequence[ResultRow], rubric: Rubric[Any]) -> Estimate:
+def mean_score(rows: Sequence[ResultRow], rubric: Rubric[Any]) -> Estimate:
     """Mean score: Wilson for scores of 0 and 1, Student's t, or the clustered interval where groups hold several."""
     scores = [row.score for row in rows if row.score is not None]
     if not scores:
         return Estimate.undefined(Reason.EMPTY, 0, "mean")
     if _clustered(rows):
-        estimate = clustered_mean(scores, _units(rows))
+        estimate = clustered_mean(scores, units_of(rows))
     elif set(scores) <= {0.0, 1.0}:
         return proportion(int(sum(scores)), len(scores))
     else:
@@ -177,7 +177,7 @@ def _share(rows: Sequence[ResultRow], label: str, mixed: bool) -> dict[str, Any]
         return Estimate.undefined(Reason.MIXED_CONDITIONS, len(rows), "share").to_dict()
     hits = [float(row.label == label) for row in rows]
     if hits and _clustered(rows):
-        estimate = clustered_mean(hits, _units(rows))
+        estimate = clustered_mean(hits, units_of(rows))
         if estimate.low is not None and estimate.high is not None:
             estimate = replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
         return replace(estimate, numerator=sum(hits), denominator=len(hits)).to_dict()
@@ -211,7 +211,7 @@ def corrected(rubric: Rubric[Any], scored: Sequence[ResultRow], correction: Corr
             estimate = estimate.flagged("groups_ignored")
         extra: dict[str, Any] = {}
         if grouped:
-            extra = {"labelled_groups": groups, "unlabelled_groups": _units(fresh), "resamples": FAST_RESAMPLES}
+            extra = {"labelled_groups": groups, "unlabelled_groups": units_of(fresh), "resamples": FAST_RESAMPLES}
         labels[name] = {
             "raw": proportion(sum(row.label == name for row in scored), len(scored)).to_dict(),
             "rogan_gladen": estimate.to_dict(),
@@ -234,7 +234,8 @@ def corrected(rubric: Rubric[Any], scored: Sequence[ResultRow], correction: Corr
     }
 
 
-def _value(row: ResultRow, key: str) -> str | None:
+def slice_value(row: ResultRow, key: str) -> str | None:
+    """The row's value of a metadata key (or `group`) as text; None without one."""
     if key in row.metadata:
         value = row.metadata[key]
         return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
@@ -248,7 +249,7 @@ def slices(
     parts: dict[str, list[ResultRow]] = {}
     without = 0
     for row in rows:
-        value = _value(row, key)
+        value = slice_value(row, key)
         if value is None:
             without += 1
         else:
@@ -260,124 +261,3 @@ def slices(
         part = aggregate_rows(rubric, parts[value], mix=mix, correction=correction)
         values[value] = {**part, "no_verdict": part["n_scored"] < NO_VERDICT_BELOW}
     return {"key": key, "without_key": without, "values": values}
-
-
-def compare_runs(store: Store, a: str, b: str, *, by: str | None = None, mix: bool = False) -> dict[str, Any]:
-    """Run `b` minus run `a`, paired on the cases (by id) that both scored, with the interval of the difference.
-
-    Raises NotFound; Conflict when the two were made under different rubric contents or enforcement and `mix` is False,
-    or have no case in common.
-    """
-    runs = [run_of(store, a), run_of(store, b)]
-    rubric = rubric_of_run(runs[1])
-    tables = [{row.case_id: _lean(row, by) for row in store.runs.rows(run.id)} for run in runs]
-    reasons, notes = differences(runs, tables)
-    if reasons and not mix:
-        raise Conflict(
-            f"{' '.join(reasons)} A difference would mix the two. Say explicitly that it may.",
-            extra={"differences": reasons},
-        )
-    common = [case_id for case_id in tables[0] if case_id in tables[1]]
-    if not common:
-        raise Conflict(f"Runs {a} and {b} have no case id in common.")
-    first = [tables[0][case_id] for case_id in common]
-    second = [tables[1][case_id] for case_id in common]
-    before, after = [_counted(row) for row in first], [_counted(row) for row in second]
-    units = _units(first)
-    delta = paired_delta(before, after, groups=units)
-    both = [(x, y) for x, y in zip(first, second, strict=True) if _counted(x) is not None and _counted(y) is not None]
-    found: dict[str, Any] = {
-        "a": _side(runs[0], tables[0]),
-        "b": _side(runs[1], tables[1]),
-        "rubric": rubric.id,
-        "mixed": reasons,
-        "notes": notes,
-        "n_common": len(common),
-        "n_paired": len(both),
-        "only_in_a": len(tables[0]) - len(common),
-        "only_in_b": len(tables[1]) - len(common),
-        "difference": delta.to_dict(),
-        "mean_a": _mean([x for x, _ in both], rubric).to_dict(),
-        "mean_b": _mean([y for _, y in both], rubric).to_dict(),
-    }
-    decisive = delta.mean
-    scores = {row.score for pair in both for row in pair}
-    if both and scores <= {0.0, 1.0}:
-        gained = sum(x.score == 0 and y.score == 1 for x, y in both)
-        lost = sum(x.score == 1 and y.score == 0 for x, y in both)
-        difference = bonett_price(gained, lost, len(both))
-        found["pass_rate_difference"] = difference.to_dict()
-        found["mcnemar"] = mcnemar(gained, lost).to_dict()
-        if delta.mean.interval_reason is Reason.ZERO_VARIANCE:
-            # All pairs alike leave the t interval without a width; the counts still have one.
-            decisive = difference
-    found["verdict"] = _verdict(decisive)
-    if by is not None:
-        found["slices"] = _compared_slices(first, before, after, units, by)
-    return found
-
-
-def _counted(row: ResultRow) -> float | None:
-    return row.score if row.outcome is Outcome.SCORED else None
-
-
-def differences(runs: Sequence[Run], tables: Sequence[Mapping[str, ResultRow]]) -> tuple[list[str], list[str]]:
-    """What forbids averaging two runs together, and what a reader must know besides."""
-    reasons, notes = [], []
-    if runs[0].rubric_hash != runs[1].rubric_hash:
-        reasons.append(f"The runs were made under different rubrics ({runs[0].rubric} and {runs[1].rubric}).")
-        if runs[0].rubric == runs[1].rubric:
-            reasons[-1] = f"The runs were made under different contents of {runs[0].rubric}."
-    kinds = [sorted({str(row.enforcement) for row in table.values() if _counted(row) is not None}) for table in tables]
-    if all(kinds) and kinds[0] != kinds[1]:
-        reasons.append(f"Their enforcement differs ({', '.join(kinds[0])} and {', '.join(kinds[1])}).")
-    if runs[0].judge.content_hash != runs[1].judge.content_hash:
-        notes.append(f"Different judges ({runs[0].judge.name} and {runs[1].judge.name}): the difference is theirs too.")
-    models = [sorted({str(row.model) for row in table.values() if _counted(row) is not None}) for table in tables]
-    if all(models) and models[0] != models[1] and not notes:
-        notes.append(f"Different judge models ({', '.join(models[0])} and {', '.join(models[1])}) answered.")
-    return reasons, notes
-
-
-def _side(run: Run, table: Mapping[str, ResultRow]) -> dict[str, Any]:
-    outcomes = Counter(row.outcome.value if row.outcome is not None else "not_judged" for row in table.values())
-    return {
-        "run": run.id,
-        "rubric": run.rubric,
-        "judge": run.judge.name,
-        "source": run.source,
-        "status": run.status.value,
-        "n_total": len(table),
-        "n_scored": outcomes["scored"],
-        "outcomes": dict(sorted(outcomes.items())),
-    }
-
-
-def _verdict(mean: Estimate) -> str:
-    """`better`, `worse` or `not separated`; `not enough evidence` below 30 pairs or without an interval."""
-    if mean.low is None or mean.high is None or mean.n < NO_VERDICT_BELOW:
-        return "not enough evidence"
-    return "better" if mean.low > 0 else "worse" if mean.high < 0 else "not separated"
-
-
-def _compared_slices(
-    rows: Sequence[ResultRow],
-    before: Sequence[float | None],
-    after: Sequence[float | None],
-    units: Sequence[str],
-    key: str,
-) -> dict[str, Any]:
-    kept = [place for place, row in enumerate(rows) if _value(row, key) is not None]
-    if not kept:
-        raise InvalidInput(fields=[FieldProblem("slice", f"no common case has metadata {key!r}")])
-    # A prefix keeps a slice called `all` apart from the whole.
-    found = paired_delta_by_slice(
-        [before[i] for i in kept],
-        [after[i] for i in kept],
-        [f"={_value(rows[i], key)}" for i in kept],
-        groups=[units[i] for i in kept],
-    )
-    values = {
-        name[1:]: {**delta.to_dict(), "verdict": _verdict(delta.mean)} for name, delta in found.items() if name != "all"
-    }
-    return {"key": key, "without_key": len(rows) - len(kept), "values": values}

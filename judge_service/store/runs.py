@@ -10,12 +10,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, insert, not_, or_, select, update
 
+from judge_service.domain.case import Case
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
 from judge_service.domain.run import PlannedCase, Run, RunStatus
 from judge_service.errors import Conflict, NotFound
 from judge_service.store.engine import Database
-from judge_service.store.judgments import JUDGMENTS, load
+from judge_service.store.judgments import CALLS, JUDGMENTS, load
 from judge_service.store.tables import RunCaseRow, RunRow, table
 
 RUNS = table(RunRow)
@@ -59,6 +60,23 @@ class ResultRow:
     enforcement: str | None = None
     judge_hash: str | None = None
     model: str | None = None
+    judgment_id: str | None = None
+    judged_in: str | None = None
+    """The run that the judgment was made for."""
+    latency_ms: float | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallCount:
+    """Requests to models behind a run's current judgments: all of them, those from the cache, failed and repeated."""
+
+    calls: int
+    cached: int
+    failed: int
+    further_attempts: int
 
 
 class Runs:
@@ -201,9 +219,13 @@ class Runs:
 
     def rows(self, run_id: str) -> Iterator[ResultRow]:
         """Every planned case in order with its current judgment's figures, read a page at a time."""
-        columns = ("outcome", "reason", "label", "score", "enforcement", "judge_hash", "model")
+        columns = (
+            *("outcome", "reason", "label", "score", "enforcement", "judge_hash", "model"),
+            *("latency_ms", "prompt_tokens", "completion_tokens", "cost_usd"),
+        )
+        more = (JUDGMENTS.c.id.label("judgment_id"), JUDGMENTS.c.run_id.label("judged_in"))
         query = (
-            select(CASES.c.position, CASES.c.identity, CASES.c.case, *(JUDGMENTS.c[name] for name in columns))
+            select(CASES.c.position, CASES.c.identity, CASES.c.case, *more, *(JUDGMENTS.c[name] for name in columns))
             .select_from(CASES.outerjoin(JUDGMENTS, _CURRENT))
             .where(CASES.c.run_id == run_id)
             .order_by(CASES.c.position)
@@ -214,7 +236,7 @@ class Runs:
             with self._database.read() as connection:
                 page = connection.execute(query.where(CASES.c.position > after)).mappings().all()
             for row in page:
-                fields = {name: row[name] for name in columns[1:]}
+                fields = {name: row[name] for name in (*columns[1:], "judgment_id", "judged_in")}
                 outcome = None if row["outcome"] is None else Outcome(row["outcome"])
                 case = row["case"]
                 yield ResultRow(
@@ -223,6 +245,28 @@ class Runs:
             if len(page) < _ROWS:
                 return
             after = page[-1]["position"]
+
+    def call_count(self, run_id: str) -> CallCount:
+        """The requests behind the run's current judgments, whichever run they were made for."""
+        c = CALLS.c
+        query = (
+            select(
+                func.count(),
+                func.count().filter(c.cached),
+                func.count().filter(c.error.is_not(None)),
+                func.count().filter(c.attempt > 1),
+            )
+            .select_from(CASES.join(JUDGMENTS, _CURRENT).join(CALLS, c.judgment_id == JUDGMENTS.c.id))
+            .where(CASES.c.run_id == run_id)
+        )
+        with self._database.read() as connection:
+            return CallCount(*connection.execute(query).one())
+
+    def cases_of(self, run_id: str, identities: Sequence[str]) -> dict[str, Case]:
+        """The planned cases of these identities, by identity."""
+        query = select(CASES.c.identity, CASES.c.case).where(CASES.c.run_id == run_id, CASES.c.identity.in_(identities))
+        with self._database.read() as connection:
+            return {row.identity: Case.model_validate(row.case) for row in connection.execute(query)}
 
     def identities(self, run_ids: Sequence[str]) -> set[str]:
         """The work planned in any of these runs."""
