@@ -35,7 +35,8 @@ from judge_service.runs.stored_rubrics import StoredRubrics
 from judge_service.security.keys import issue
 from judge_service.settings import Settings
 from judge_service.store import Store
-from judge_service.web import start
+from judge_service.web.errors import ErrorPages
+from judge_service.web.routers import ROUTERS as PAGES
 from rubrics.registry import get_rubric
 
 AT_ONCE = 512
@@ -178,10 +179,11 @@ def create_app(settings: Settings | None = None, *, service: Service | None = No
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    for router in (*ROUTERS, start.router):
+    for router in (*ROUTERS, *PAGES):
         app.include_router(router)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     problem.install(app)
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     app.add_middleware(RequestContext)
+    app.add_middleware(ErrorPages)
     return app
