@@ -150,6 +150,10 @@ class Agreement:
         rows = np.where(self.labels.judge == FAILED, k, self.labels.judge)
         return self.resampler.cell_sums(rows * k + self.labels.human, (k + 1) * k).reshape(-1, k + 1, k)
 
+    @functools.cached_property
+    def _resampled_usable(self) -> NDArray[np.float64] | None:
+        return None if self._resampled is None else np.ascontiguousarray(self._resampled[:, :-1, :])
+
     def raw(self) -> Estimate:
         """Share of all expected cases on which judge and human give the same label; a failed verdict does not agree."""
         return self._with_failures(share(self.labels.judge == self.labels.human, None, self.resampler))
@@ -235,7 +239,7 @@ class Agreement:
 
         def formula(tables: NDArray[np.float64]) -> NDArray[np.float64]:
             pairs = tables + np.swapaxes(tables, -2, -1)
-            return contingency.alpha_from_coincidences(pairs, distances(pairs.sum(axis=-1), metric))
+            return contingency.alpha_from_coincidences(pairs, distances(contingency.row_sums(pairs), metric))
 
         return self._of_table(formula, name)
 
@@ -247,10 +251,11 @@ class Agreement:
         """Mean over the human classes of the share the judge gives the same; failed verdicts do not agree."""
 
         def formula(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-            support = counts.sum(axis=-2)
+            support = contingency.column_sums(counts)
             hits = np.diagonal(counts[..., :-1, :], axis1=-2, axis2=-1)
             rates = np.divide(hits, support, out=np.zeros_like(support), where=support > 0)
-            return ratio_replicates(rates.sum(axis=-1), (support > 0).sum(axis=-1).astype(np.float64))
+            ones = np.ones(support.shape[-1])
+            return ratio_replicates(rates @ ones, (support > 0) @ ones)
 
         return self._figure(self.counts.astype(np.float64), self._resampled, formula, "balanced_accuracy", at_least=1)
 
@@ -289,27 +294,30 @@ class Agreement:
                 resampled = resampled.copy()
                 resampled[:, -1, :] = 0
 
-        def parts(tables: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-            hits = np.diagonal(tables[..., :-1, :], axis1=-2, axis2=-1)
-            predicted, support = tables[..., :-1, :].sum(axis=-1), tables.sum(axis=-2)
-            zero = np.zeros_like(hits)
-            precision = np.divide(hits, predicted, out=zero.copy(), where=predicted > 0)
-            return precision, np.divide(hits, support, out=zero.copy(), where=support > 0)
-
-        def f1(tables: NDArray[np.float64]) -> NDArray[np.float64]:
-            precision, recall = parts(tables)
-            total = precision + recall
-            each = np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
-            return np.asarray(each.mean(axis=-1))
-
-        def over(position: int) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
-            return lambda tables: np.asarray(parts(tables)[position].mean(axis=-1))
-
-        formulas = {"macro_precision": over(0), "macro_recall": over(1), "macro_f1": f1}
-        return {
-            name: self._figure(table, resampled, formula, f"{name}/failures_{failures}", at_least=1)
-            for name, formula in formulas.items()
-        }
+        without = self._without_each_group(table)
+        if without is not None and failures == "left_out":
+            without[:, -1, :] = 0
+        # Value, resampled tables and those without each group as one stack: each part is computed once.
+        stack = np.concatenate([part for part in (table[None], resampled, without) if part is not None])
+        drawn = 1 + (0 if resampled is None else len(resampled))
+        hits = np.diagonal(stack[:, :-1, :], axis1=-2, axis2=-1)
+        predicted, support = contingency.row_sums(stack)[:, :-1], contingency.column_sums(stack)
+        precision = np.divide(hits, predicted, out=np.zeros_like(predicted), where=predicted > 0)
+        recall = np.divide(hits, support, out=np.zeros_like(support), where=support > 0)
+        total = precision + recall
+        f1 = np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
+        figures = {}
+        for name, each in (("macro_precision", precision), ("macro_recall", recall), ("macro_f1", f1)):
+            means = each @ np.full(each.shape[1], 1 / each.shape[1])
+            figures[name] = self._known(
+                table,
+                float(each[0].mean()),
+                None if resampled is None else means[1:drawn],
+                f"{name}/failures_{failures}",
+                at_least=1,
+                jackknife=None if without is None else means[drawn:],
+            )
+        return figures
 
     def f1(self, label: str) -> Estimate:
         """F1 of one class, failed verdicts being misses; null `one_class` where neither side uses the class."""
@@ -366,10 +374,8 @@ class Agreement:
         failed = int((~self.labels.known).sum())
         return dataclasses.replace(estimate, details={**estimate.details, "failed": failed})
 
-    def _jackknife(
-        self, table: NDArray[np.float64], formula: Callable[[NDArray[np.float64]], NDArray[np.float64]]
-    ) -> NDArray[np.float64] | None:
-        """Values without each group, for the acceleration of BCa; `table` has as many rows as the formula wants."""
+    def _without_each_group(self, table: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Tables without each group, for the acceleration of BCa, of the shape of `table`; None for percentiles."""
         if not self._bca or self.resampler is None:
             return None
         k = len(self.labels.classes)
@@ -379,13 +385,12 @@ class Agreement:
         own = own[:, : table.shape[0], : table.shape[1]]
         if table.shape[1] > k:
             own = np.concatenate([own, np.zeros((len(own), own.shape[1], 1))], axis=-1)
-        return formula(table - own)
+        return table - own
 
     def _of_table(
         self, formula: Callable[[NDArray[np.float64]], NDArray[np.float64]], name: str, *, at_least: int = 2
     ) -> Estimate:
-        resampled = None if self._resampled is None else self._resampled[:, :-1, :]
-        return self._figure(self.table, resampled, formula, name, at_least=at_least)
+        return self._figure(self.table, self._resampled_usable, formula, name, at_least=at_least)
 
     def _figure(
         self,
@@ -396,24 +401,45 @@ class Agreement:
         *,
         at_least: int = 2,
     ) -> Estimate:
+        without = self._without_each_group(table)
+        return self._known(
+            table,
+            float(formula(table)) if table.sum() >= at_least else None,
+            None if resampled is None else formula(resampled),
+            name,
+            at_least=at_least,
+            jackknife=None if without is None else formula(without),
+        )
+
+    def _known(
+        self,
+        table: NDArray[np.float64],
+        found: float | None,
+        replicates: NDArray[np.float64] | None,
+        name: str,
+        *,
+        at_least: int,
+        jackknife: NDArray[np.float64] | None = None,
+    ) -> Estimate:
+        """The estimate of a value that is computed already, with its reason where it is undefined."""
         n = int(table.sum())
         details: dict[str, object] = {"table": table.astype(np.int64), "classes": list(self.labels.classes)}
         if n < at_least:
             return Estimate.undefined(Reason.EMPTY if n == 0 else Reason.N_BELOW_2, n, name, details=details)
-        value = finite(float(formula(table)))
+        value = finite(found)
         if value is None:
             return Estimate.undefined(Reason.ONE_CLASS, n, name, details=details)
         flags = self._flags(table)
-        if resampled is None or self.resampler is None:
+        if replicates is None or self.resampler is None:
             return Estimate.point(value, n, name, flags=flags, details=details)
         return self.resampler.interval(
             value,
-            formula(resampled),
+            replicates,
             n=n,
             method=f"{name}/{self.resampler.method}",
             flags=flags,
             details=details,
-            jackknife=self._jackknife(table, formula),
+            jackknife=jackknife,
         )
 
     def _flags(self, table: NDArray[np.float64]) -> tuple[str, ...]:

@@ -228,10 +228,12 @@ def agreement_row(
     clusters: Sequence[str] | None = None,
     resamples: int = DEFAULT_RESAMPLES,
     seed: int = DEFAULT_SEED,
+    resampler: Resampler | None = None,
 ) -> AgreementRow:
     """A row from three arrays over the same cases: human label and what each order's verdict stands for.
 
     Responses are `A`, `B`, `tie` or None (unreadable). An empty `ab` or `ba` means that this order was not judged.
+    `resampler` takes the place of `clusters`, `resamples` and `seed`.
     """
     n = len(human)
     codes = np.full((n, 2), MISSING, dtype=np.int8)
@@ -247,13 +249,18 @@ def agreement_row(
         raise InvalidStatisticInput(f"{unknown.args[0]!r} is not A, B or tie") from unknown
     if np.any(labels == NULL):
         raise InvalidStatisticInput("a human label is missing")
-    resampler = Resampler(n, clusters, resamples=resamples, seed=seed)
+    if resampler is None:
+        resampler = Resampler(n, clusters, resamples=resamples, seed=seed)
+    elif resampler.n_cases != n:
+        raise InvalidStatisticInput("the resampler is not over these cases")
     return _row((group, judge, strategy), labels, codes, resampler)
 
 
 def _row(names: tuple[str, str, str], human: Codes, codes: Codes, resampler: Resampler) -> AgreementRow:
     n = len(human)
     ab, ba = codes[:, 0], codes[:, 1]
+    if not resampler.has_kinds:
+        resampler = resampler.with_types((human.astype(np.int64) * _STATES + ab) * _STATES + ba)
     judged = [bool(np.any(codes[:, column] != MISSING)) for column in (0, 1)]
     both = all(judged)
     replicates = _Replicates(human, ab, ba, resampler)

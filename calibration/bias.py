@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calibration.agreement import FAILED, code_labels
 from calibration.estimate import Estimate, InvalidStatisticInput, Reason
 from calibration.intervals import Z95, bonett_price, newcombe
-from calibration.resample import MIN_GROUPS, Resampler, group_codes, ratio_replicates, share
+from calibration.resample import MIN_GROUPS, Resampler, group_codes, joint_types, ratio_replicates, share
 from calibration.tests import mcnemar
 
 A, B, TIE = range(3)
@@ -87,6 +87,9 @@ def length_preference(
     excess, test = _paired_excess(by_judge, by_human, both, resampler)
     matched = np.maximum(a, b) <= MATCHED_RATIO * np.minimum(a, b) + 1e-9
     labelled = truth != FAILED
+    if resampler is not None:
+        side = np.where(unequal, longer, TIE)
+        resampler = resampler.with_types(joint_types(said, truth, side, matched))
     right = (said == truth) & labelled
     return {
         "judge_longer_rate": share(by_judge, judge_decided, resampler),

@@ -58,12 +58,13 @@ def headline(
     bins: int | None = None,
     resamples: int = DEFAULT_RESAMPLES,
     seed: int = DEFAULT_SEED,
+    resampler: Resampler | None = None,
 ) -> Headline:
     """All figures of `labels`; the optional columns have one entry for each of its cases.
 
     `confidence` is that of the judge's chosen verdict. `order_ab`, `order_ba` are the verdicts of each order as
     responses (`A`, `B`, `tie`, None); with `order_ab` alone position is null `single_order`. Intervals are over the
-    labels' groups.
+    labels' groups, or over what `resampler` draws, whose resamples and seed are then used.
     """
     n = len(labels)
     for name, column in (
@@ -77,7 +78,12 @@ def headline(
             raise InvalidStatisticInput(f"{name} must have one entry for each labelled case")
     verdicts: list[Any] = [labels.judge, labels.human, *(c for c in (order_ab, order_ba) if c is not None)]
     everything = verdicts if confidence is None else [*verdicts, confidence]
-    resampler = Resampler(n, labels.groups, resamples=resamples, seed=seed, types=joint_types(*everything))
+    if resampler is None:
+        resampler = Resampler(n, labels.groups, resamples=resamples, seed=seed)
+    elif resampler.n_cases != n:
+        raise InvalidStatisticInput("the resampler is not over these cases")
+    if confidence is not None or not resampler.has_kinds:
+        resampler = resampler.with_types(joint_types(*everything))
     of_confidence = resampler
     if confidence is not None and not resampler.has_kinds:
         resampler = resampler.with_types(joint_types(*verdicts))

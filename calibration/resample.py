@@ -6,8 +6,11 @@ A resample is a vector of weights (how often each group was drawn). Statistics t
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
+import threading
+import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
@@ -31,6 +34,7 @@ _MAX_GROUPED_KINDS = 256  # above this many kinds, adding them up by group costs
 _CHUNK_ELEMENTS = 4_000_000  # weights drawn at a time; keeps the peak low
 
 Floats = NDArray[np.float64]
+Weights = NDArray[np.uint8 | np.uint16 | np.uint32]
 
 
 def group_codes(groups: Sequence[Hashable]) -> NDArray[np.int64]:
@@ -44,63 +48,29 @@ def joint_types(*columns: Sequence[Hashable] | NDArray[np.generic]) -> NDArray[n
     return group_codes(list(zip(*columns, strict=True)))
 
 
-class Resampler:
-    """Draws `resamples` times G groups with replacement, from `numpy.random.Generator(PCG64(seed))`.
+class _Draws:
+    """The draws for one seed, number of resamples and number of groups: how often each group was drawn, as bytes."""
 
-    `groups` names the group of each case (None: every case is its own). Two calls on one Resampler, and two Resamplers
-    with equal seed, size and number of groups, use the same draws.
-
-    `types` numbers kinds of cases that no statistic will tell apart (see `joint_types`). Sums are then taken over the
-    kinds: the same numbers from the same draws, much faster for many cases of few kinds.
-    """
-
-    def __init__(
-        self,
-        n_cases: int,
-        groups: Sequence[Hashable] | None = None,
-        *,
-        resamples: int = DEFAULT_RESAMPLES,
-        seed: int = DEFAULT_SEED,
-        types: NDArray[np.int64] | None = None,
-    ) -> None:
-        if resamples < 1:
-            raise InvalidStatisticInput("a bootstrap needs at least one resample")
-        if groups is not None and len(groups) != n_cases:
-            raise InvalidStatisticInput(f"{len(groups)} groups given for {n_cases} cases")
-        if types is not None and types.shape != (n_cases,):
-            raise InvalidStatisticInput("types must have one number for each case")
-        self.n_cases = n_cases
-        self.resamples = resamples
+    def __init__(self, seed: int, resamples: int, n_groups: int) -> None:
         self.seed = seed
-        self.codes = np.arange(n_cases, dtype=np.int64) if groups is None else group_codes(groups)
-        self.n_groups = int(self.codes.max()) + 1 if n_cases else 0
-        self.clustered = self.n_groups < n_cases
-        self._kinds: NDArray[np.int64] | None = None
-        if types is not None and n_cases:
-            used, example, kinds = np.unique(types, return_index=True, return_inverse=True)
-            few = used.size <= _MAX_GROUPED_KINDS if self.clustered else used.size * resamples <= _MAX_KIND_ELEMENTS
-            if few:
-                self._kinds, self._example = kinds.astype(np.int64), example
+        self.resamples = resamples
+        self.n_groups = n_groups
+        self.asked = 0
+        """How often counts by kind were asked for: kept from the second time on."""
 
-    def with_types(self, types: NDArray[np.int64]) -> Resampler:
-        """The same draws, with other kinds of cases declared; what was drawn already is shared."""
-        other = Resampler(self.n_cases, self.codes.tolist(), resamples=self.resamples, seed=self.seed, types=types)
-        if "_kept" in self.__dict__:
-            other.__dict__["_kept"] = self._kept
-        return other
+    @functools.cached_property
+    def kept(self) -> tuple[Weights, ...] | None:
+        """All chunks, made once; None where they would take too much memory."""
+        if self.resamples * self.n_groups > _KEEP_ELEMENTS:
+            return None
+        return tuple(self.drawn())
 
-    @property
-    def has_kinds(self) -> bool:
-        """Whether the declared kinds are few enough to be used."""
-        return self._kinds is not None
+    def weights(self) -> Iterator[Weights]:
+        """Chunks of shape (resamples in the chunk, groups)."""
+        yield from self.drawn() if self.kept is None else self.kept
 
-    @property
-    def method(self) -> str:
-        """Name of the interval for an Estimate."""
-        return "cluster_bootstrap_percentile" if self.clustered else "bootstrap_percentile"
-
-    def _draw(self, kinds: NDArray[np.int64] | None = None) -> Iterator[NDArray[np.uint8 | np.uint16 | np.uint32]]:
-        """Chunks of counts by group, or by kind of case; the draws are the same for both."""
+    def drawn(self, kinds: NDArray[np.int64] | None = None) -> Iterator[Weights]:
+        """Chunks of counts by group, or by kind of group; the draws are the same for both."""
         rng = np.random.Generator(np.random.PCG64(self.seed))
         size = self.n_groups
         width = size if kinds is None else int(kinds.max()) + 1
@@ -118,11 +88,80 @@ class Resampler:
             fits = counts.max(initial=0) <= np.iinfo(smallest).max
             yield counts.astype(smallest) if fits else counts
 
-    @functools.cached_property
-    def _kept(self) -> tuple[NDArray[np.uint8 | np.uint16 | np.uint32], ...] | None:
-        if self.resamples * self.n_groups > _KEEP_ELEMENTS:
-            return None
-        return tuple(self._draw())
+
+_in_use: weakref.WeakValueDictionary[tuple[int, int, int], _Draws] = weakref.WeakValueDictionary()
+_in_use_lock = threading.Lock()
+
+
+def _draws(seed: int, resamples: int, n_groups: int) -> _Draws:
+    """The draws that some Resampler holds already, else new ones; they go when the last one that holds them does."""
+    with _in_use_lock:
+        found = _in_use.get((seed, resamples, n_groups))
+        if found is None:
+            found = _in_use[seed, resamples, n_groups] = _Draws(seed, resamples, n_groups)
+        return found
+
+
+class Resampler:
+    """Draws `resamples` times G groups with replacement, from `numpy.random.Generator(PCG64(seed))`.
+
+    `groups` names the group of each case (None: every case is its own). Two calls on one Resampler, and two Resamplers
+    with equal seed, size and number of groups, use the same draws; while both live they are held in memory once.
+
+    `types` numbers kinds of cases that no statistic will tell apart (see `joint_types`). Sums are then taken over the
+    kinds: the same numbers from the same draws, much faster for many statistics of cases of few kinds.
+    """
+
+    def __init__(
+        self,
+        n_cases: int,
+        groups: Sequence[Hashable] | None = None,
+        *,
+        resamples: int = DEFAULT_RESAMPLES,
+        seed: int = DEFAULT_SEED,
+        types: NDArray[np.int64] | None = None,
+    ) -> None:
+        if resamples < 1:
+            raise InvalidStatisticInput("a bootstrap needs at least one resample")
+        if groups is not None and len(groups) != n_cases:
+            raise InvalidStatisticInput(f"{len(groups)} groups given for {n_cases} cases")
+        self.n_cases = n_cases
+        self.resamples = resamples
+        self.seed = seed
+        self.codes = np.arange(n_cases, dtype=np.int64) if groups is None else group_codes(groups)
+        self.n_groups = int(self.codes.max()) + 1 if n_cases else 0
+        self.clustered = self.n_groups < n_cases
+        self._draws = _draws(seed, resamples, self.n_groups)
+        self._declare(types)
+
+    def _declare(self, types: NDArray[np.int64] | None) -> None:
+        if types is not None and types.shape != (self.n_cases,):
+            raise InvalidStatisticInput("types must have one number for each case")
+        self._kinds: NDArray[np.int64] | None = None
+        if types is not None and self.n_cases:
+            used, example, kinds = np.unique(types, return_index=True, return_inverse=True)
+            few = (
+                used.size <= _MAX_GROUPED_KINDS if self.clustered else used.size * self.resamples <= _MAX_KIND_ELEMENTS
+            )
+            if few:
+                self._kinds, self._example = kinds.astype(np.int64), example
+
+    def with_types(self, types: NDArray[np.int64]) -> Resampler:
+        """The same draws, with other kinds of cases declared."""
+        other = copy.copy(self)
+        other.__dict__.pop("_by_kind", None)
+        other._declare(types)
+        return other
+
+    @property
+    def has_kinds(self) -> bool:
+        """Whether the declared kinds are few enough to be used."""
+        return self._kinds is not None
+
+    @property
+    def method(self) -> str:
+        """Name of the interval for an Estimate."""
+        return "cluster_bootstrap_percentile" if self.clustered else "bootstrap_percentile"
 
     @functools.cached_property
     def _by_kind(self) -> Floats:
@@ -130,15 +169,15 @@ class Resampler:
         kinds = self._kinds
         if kinds is None:
             raise InvalidStatisticInput("no kinds of cases were declared")
-        if not self.clustered:
-            return np.concatenate([chunk.astype(np.float64) for chunk in self._draw(kinds)])
+        self._draws.asked += 1
+        if not self.clustered and (self._draws.asked == 1 or self._draws.kept is None):
+            return np.concatenate([chunk.astype(np.float64) for chunk in self._draws.drawn(kinds)])
         members = np.zeros((self.n_groups, int(kinds.max()) + 1), dtype=np.float32)
         np.add.at(members, (self.codes, kinds), 1)
         return np.concatenate([chunk @ members for chunk in self.group_weights()]).astype(np.float64)
 
     def _weights(self, kind: type[np.floating[Any]]) -> Iterator[NDArray[Any]]:
-        kept = self._kept
-        for chunk in self._draw() if kept is None else kept:
+        for chunk in self._draws.weights():
             yield chunk.astype(kind)
 
     def group_weights(self) -> Iterator[NDArray[np.float32]]:

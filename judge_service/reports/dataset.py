@@ -100,6 +100,15 @@ class Dataset:
         cases = [item.case for item in self.items]
         return [f"case {case.id}" if case.group is None else f"group {case.group}" for case in cases]
 
+    @cached_property
+    def lengths(self) -> tuple[list[int], list[int]]:
+        """Words of the two responses of each labelled pair: runs of characters without white space."""
+        inputs = [self.rubric.case_model.model_validate(self.items[i].case.input) for i in self.labelled]
+        return (
+            [len(str(getattr(case, "response_a", "")).split()) for case in inputs],
+            [len(str(getattr(case, "response_b", "")).split()) for case in inputs],
+        )
+
     def predicted(self, column: JudgeColumn) -> list[str | None]:
         """The judge's label over `labelled`; None where the case did not end in a verdict."""
         found = [column.judgments[i] for i in self.labelled]

@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from calibration.estimate import REASON_TEXT, Estimate, InvalidStatisticInput, Reason
 from calibration.resample import Resampler, bootstrap, enumerate_means
@@ -86,10 +88,37 @@ def test_bootstrap_of_a_mean_has_the_exact_standard_error() -> None:
 
 def test_chunks_do_not_change_the_draws() -> None:
     kept = Resampler(3000, resamples=300, seed=4)
-    assert kept._kept is not None
+    assert kept._draws.kept is not None
     values = np.random.default_rng(0).integers(0, 2, (3000, 1))
-    in_chunks = np.concatenate([np.asarray(chunk, dtype=np.float64) @ values for chunk in kept._draw()])
+    in_chunks = np.concatenate([np.asarray(chunk, dtype=np.float64) @ values for chunk in kept._draws.drawn()])
     assert np.array_equal(kept.sums(values), in_chunks)
+
+
+def test_draws_are_held_once_while_they_are_in_use() -> None:
+    first = Resampler(40, resamples=50, seed=987)
+    same = Resampler(80, [case // 2 for case in range(80)], resamples=50, seed=987)
+    assert same._draws is first._draws
+    assert first.with_types(np.zeros(40, dtype=np.int64))._draws is first._draws
+    assert Resampler(40, resamples=50, seed=988)._draws is not first._draws
+    assert Resampler(40, resamples=51, seed=987)._draws is not first._draws
+
+
+@given(
+    kinds=st.lists(st.integers(0, 4), min_size=1, max_size=40),
+    size=st.integers(1, 3),
+    rounds=st.integers(1, 3),
+)
+def test_kinds_of_cases_give_the_sums_of_the_cases_themselves(kinds: list[int], size: int, rounds: int) -> None:
+    groups = [place // size for place in range(len(kinds))]
+    plain = Resampler(len(kinds), groups, resamples=30)
+    by_kind = [plain.with_types(np.array(kinds)) for _ in range(rounds)]
+    features = np.column_stack([np.array(kinds) == 1, np.array(kinds) * 0.25])
+    for resampler in by_kind:
+        assert resampler.has_kinds
+        assert resampler.sums(features) == pytest.approx(plain.sums(features), abs=1e-12)
+    # What the kinds do not tell apart takes the long way and is right all the same.
+    own = np.arange(len(kinds))[:, None]
+    assert np.array_equal(by_kind[0].sums(own), plain.sums(own))
 
 
 def test_any_statistic_can_be_resampled_by_case_numbers() -> None:
