@@ -2,11 +2,12 @@
 
 from fastapi import APIRouter
 
-from judge_service.api import health, judges, judgments, keys, rubrics, runs, sets, statistics
+from judge_service.api import health, judges, judgments, keys, rubrics, run_reports, runs, sets, statistics
 
 ROUTERS: tuple[APIRouter, ...] = (
     judgments.router,
     runs.router,
+    run_reports.router,
     sets.router,
     statistics.router,
     rubrics.router,

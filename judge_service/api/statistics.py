@@ -69,7 +69,7 @@ _CALIBRATION: dict[str, Any] = {
 }
 
 
-async def _computed(work: Callable[[], T]) -> T:
+async def computed(work: Callable[[], T]) -> T:
     """`work` on a thread. Raises Unavailable when enough of it is under way."""
     if not _turns.acquire(blocking=False):
         raise Unavailable("Other statistics are being computed right now. Try again in a moment.")
@@ -152,7 +152,7 @@ async def read_statistics(
         record_scored(store, labelled)
         return set_statistics(labelled, rules, by=by or (), where=where, shares=shares or (), leave_out=leave_out or ())
 
-    return await _computed(work)
+    return await computed(work)
 
 
 @router.get(
@@ -233,7 +233,7 @@ async def read_aggregate(request: Request, run_id: RunId, by: SliceKey = None, m
     from judge_service.reports.aggregates import run_aggregate
 
     store = services_of(request).store
-    return await _computed(lambda: run_aggregate(store, run_id, by=by, mix=mix))
+    return await computed(lambda: run_aggregate(store, run_id, by=by, mix=mix))
 
 
 @router.get(
@@ -269,4 +269,4 @@ async def compare(
     from judge_service.reports.comparison import compare_runs
 
     store = services_of(request).store
-    return await _computed(lambda: compare_runs(store, a, b, by=by, mix=mix))
+    return await computed(lambda: compare_runs(store, a, b, by=by, mix=mix))

@@ -1,7 +1,9 @@
-"""`judge-service runs`: the numbers of a run, and of two runs side by side."""
+"""`judge-service runs`: the numbers of a run, of two runs side by side, and the report of both."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,8 +28,18 @@ MixOption = Annotated[
 ]
 
 
+class Form(StrEnum):
+    """The forms of a report, named here too so that help needs no model."""
+
+    HTML = "html"
+    JSON = "json"
+    MARKDOWN = "md"
+    CSV = "csv"
+
+
 @contextmanager
-def _opened(database: str | None) -> "Iterator[Store]":
+def opened(database: str | None) -> "Iterator[Store]":
+    """The store of an installation, with its declared rubrics known."""
     from judge_service.runs.stored_rubrics import StoredRubrics
     from judge_service.store import Store
 
@@ -44,7 +56,7 @@ def list_runs(
     as_json: JsonOption = False,
 ) -> None:
     """List runs, newest first."""
-    with _opened(database) as store:
+    with opened(database) as store:
         found = store.runs.list(limit=limit)
     rows: list[dict[str, Any]] = [
         {
@@ -77,7 +89,7 @@ def show_run(
     """Show a run in numbers: coverage, mean with interval and bounds, labels, corrected shares, slices."""
     from judge_service.reports.aggregates import run_aggregate
 
-    with _opened(database) as store:
+    with opened(database) as store:
         found = run_aggregate(store, run_id, by=slice_by, mix=mix)
     if as_json:
         say_json(found)
@@ -103,7 +115,7 @@ def compare(
     """Compare two runs on the cases both scored: the paired difference with its interval."""
     from judge_service.reports.comparison import compare_runs
 
-    with _opened(database) as store:
+    with opened(database) as store:
         found = compare_runs(store, a, b, by=slice_by, mix=mix)
     if as_json:
         say_json(found)
@@ -113,3 +125,52 @@ def compare(
     for sentence in (*found["mixed"], *found["notes"]):
         note(sentence)
     out().print(comparison_table(found))
+
+
+@app.command("report")
+def report(
+    run_id: RunArgument,
+    compare: Annotated[
+        str | None, typer.Option("--compare", metavar="RUN", help="Also say what changed since this run.")
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--by", metavar="KEY", help="Slice by this metadata key (or group). Repeat it."),
+    ] = None,
+    target: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead of printing."),
+    ] = None,
+    form: Annotated[
+        Form | None, typer.Option("--form", help="What to write. Default: by the file's name, else md.")
+    ] = None,
+    mix: MixOption = False,
+    database: DatabaseOption = None,
+) -> None:
+    """Write the report of a run: outcomes, score, verdicts raw and corrected, slices, cost; and a comparison."""
+    from judge_service.reports.run_forms import render
+    from judge_service.reports.run_report import run_report
+
+    written = (form or _form_of(target)).value
+    with opened(database) as store:
+        found = run_report(store, run_id, by=by or (), compare=compare, mix=mix)
+    text = render(found, written)
+    if target is None:
+        typer.echo(text, nl=not text.endswith("\n"))
+        return
+    target.write_text(text, encoding="utf-8", newline="")
+    note(f"Written: {target}")
+
+
+def _form_of(target: Path | None) -> Form:
+    """The form that a file's name asks for. Raises InvalidInput for an ending that is none."""
+    from judge_service.errors import FieldProblem, InvalidInput
+
+    if target is None:
+        return Form.MARKDOWN
+    ending = target.suffix.lower().lstrip(".")
+    try:
+        return {"htm": Form.HTML, "markdown": Form.MARKDOWN}.get(ending) or Form(ending)
+    except ValueError:
+        known = ", ".join(f".{form.value}" for form in Form)
+        raise InvalidInput(fields=[FieldProblem("--out", f"must end in one of {known}, or say --form")]) from None

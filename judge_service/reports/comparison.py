@@ -98,9 +98,10 @@ def compare_runs(
             # All pairs alike leave the t interval without a width; the counts still have one.
             decisive = difference
     found["decisive"] = decisive.to_dict()
-    found["verdict"] = _verdict(decisive)
+    higher = rubric.scale.higher_is_better
+    found["verdict"] = _verdict(decisive, higher)
     if by is not None:
-        found["slices"] = _compared_slices(first, before, after, units, by)
+        found["slices"] = _compared_slices(first, before, after, units, by, higher)
     return found
 
 
@@ -229,11 +230,13 @@ def _changes(first: Sequence[ResultRow], second: Sequence[ResultRow], most: int)
     return {name: found[:most] for name, found in kinds.items()}
 
 
-def _verdict(mean: Estimate) -> str:
+def _verdict(mean: Estimate, higher_is_better: bool) -> str:
     """`better`, `worse` or `not separated`; `not enough evidence` below 30 pairs or without an interval."""
     if mean.low is None or mean.high is None or mean.n < NO_VERDICT_BELOW:
         return "not enough evidence"
-    return "better" if mean.low > 0 else "worse" if mean.high < 0 else "not separated"
+    if mean.low <= 0 <= mean.high:
+        return "not separated"
+    return "better" if (mean.low > 0) == higher_is_better else "worse"
 
 
 def _compared_slices(
@@ -242,6 +245,7 @@ def _compared_slices(
     after: Sequence[float | None],
     units: Sequence[str],
     key: str,
+    higher_is_better: bool,
 ) -> dict[str, Any]:
     kept = [place for place, row in enumerate(rows) if slice_value(row, key) is not None]
     if not kept:
@@ -254,6 +258,8 @@ def _compared_slices(
         groups=[units[i] for i in kept],
     )
     values = {
-        name[1:]: {**delta.to_dict(), "verdict": _verdict(delta.mean)} for name, delta in found.items() if name != "all"
+        name[1:]: {**delta.to_dict(), "verdict": _verdict(delta.mean, higher_is_better)}
+        for name, delta in found.items()
+        if name != "all"
     }
     return {"key": key, "without_key": len(rows) - len(kept), "values": values}

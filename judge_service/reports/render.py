@@ -77,10 +77,15 @@ def _environment() -> Environment:
     return environment
 
 
-def to_html(report: dict[str, Any]) -> str:
-    """The report as one HTML page that needs no script and loads nothing; its policy allows only its own style."""
+def standalone(template: str, **values: Any) -> str:
+    """A template as one HTML page that needs no script and loads nothing; its policy allows only its own style."""
     environment = _environment()
     style = environment.get_template("report.css").render()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    return environment.get_template("report.html.j2").render(report=report, style=style, policy=policy)
+    return environment.get_template(template).render(style=style, policy=policy, **values)
+
+
+def to_html(report: dict[str, Any]) -> str:
+    """The report as one self-contained HTML page."""
+    return standalone("report.html.j2", report=report)
