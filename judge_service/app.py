@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from types import TracebackType
 
 from fastapi import FastAPI
@@ -24,6 +25,8 @@ from judge_service.gate import problem
 from judge_service.gate.authentication import Authenticator, Gate
 from judge_service.gate.context import RequestContext
 from judge_service.gate.limits import Admission, BodyLimit, RateLimiter
+from judge_service.gate.sessions import Sessions
+from judge_service.gate.signing_in import SigningIn
 from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Roster
 from judge_service.reports.trust import StoredTrust
@@ -61,6 +64,7 @@ class Service:
     once: Once = field(init=False)
     background: BackgroundRuns = field(init=False)
     admission: Admission = field(init=False)
+    signing_in: SigningIn = field(init=False)
 
     def __post_init__(self) -> None:
         runner = LocalRunner(self.store, self.judging)
@@ -157,7 +161,15 @@ def create_app(settings: Settings | None = None, *, service: Service | None = No
         try:
             authenticator = Authenticator(running.store.keys.get, running.store.keys.touch)
             limiter = RateLimiter(settings.requests_per_minute)
-            app.state.gate = Gate(authenticator, limiter, max_json_depth=settings.max_json_depth)
+            sessions = Sessions(
+                running.store.users.session,
+                running.store.users.touch,
+                idle=timedelta(hours=settings.session_idle_hours),
+                public_url=settings.public_url,
+            )
+            app.state.gate = Gate(authenticator, limiter, max_json_depth=settings.max_json_depth, sessions=sessions)
+            absolute = timedelta(hours=settings.session_hours)
+            running.signing_in = SigningIn(running.store.users, authenticator, absolute=absolute)
             app.state.service = running
             first = await asyncio.to_thread(running.first_key)
             await running.background.resume_interrupted()

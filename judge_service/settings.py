@@ -4,6 +4,7 @@ Owns defaults and paths. Knows no room of the service.
 """
 
 import os
+import re
 import secrets
 from functools import cached_property
 from pathlib import Path
@@ -59,6 +60,14 @@ class Settings(BaseSettings):
         default=(),
         description="Hosts with private addresses that judges set over the API may use, separated by commas.",
     )
+    public_url: str | None = Field(
+        default=None,
+        description="Address of the pages, such as https://judge.example.org. Unset: that of the request.",
+    )
+    session_idle_hours: float = Field(
+        default=12.0, gt=0, le=8760, description="Hours without a request after which a sign-in ends."
+    )
+    session_hours: float = Field(default=168.0, gt=0, le=8760, description="Hours after which a sign-in ends anyway.")
     log_level: str = Field(default="INFO", description="Level of the log on standard error.")
 
     @field_validator("allowed_hosts", mode="before")
@@ -68,6 +77,15 @@ class Settings(BaseSettings):
         if isinstance(parts, list | tuple):
             return tuple(part.strip().strip("[]").rstrip(".").casefold() for part in parts if part.strip())
         return value
+
+    @field_validator("public_url")
+    @classmethod
+    def _an_origin(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if not re.fullmatch(r"https?://[A-Za-z0-9.\-\[\]:]+/?", value):
+            raise ValueError("must be scheme and host, such as https://judge.example.org")
+        return value.rstrip("/")
 
     @property
     def database(self) -> str:

@@ -7,7 +7,7 @@ import sys
 _SECRETS = re.compile(
     r"(?i)(?P<head>bearer\s+|(?:api[_-]?key|key|token|secret|password|authorization)[\"']?\s*[=:]\s*[\"']?)"
     r"(?P<value>[^\s\"'&,;]{6,})"
-    r"|\b(?:sk|jk|pk|rk)[-_][A-Za-z0-9_-]{6,}"
+    r"|\b(?:sk|jk|ji|js|pk|rk)[-_][A-Za-z0-9_-]{6,}"
 )
 
 

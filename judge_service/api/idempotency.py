@@ -47,7 +47,7 @@ class _Flight:
 
 def scope_of(principal: Principal, route: str) -> str:
     """Keys of different callers and routes never meet."""
-    return f"{route} by {principal.key_id}"
+    return f"{route} by {principal.id}"
 
 
 def _conflict() -> Conflict:

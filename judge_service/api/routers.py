@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from judge_service.api import health, judges, judgments, keys, rubrics, run_reports, runs, sets, statistics
+from judge_service.api import health, judges, judgments, keys, rubrics, run_reports, runs, sets, statistics, users
 
 ROUTERS: tuple[APIRouter, ...] = (
     judgments.router,
@@ -13,5 +13,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     rubrics.router,
     judges.router,
     keys.router,
+    users.router,
     health.router,
 )

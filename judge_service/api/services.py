@@ -12,6 +12,7 @@ from judge_service.errors import FieldProblem, InvalidInput, JudgeServiceError, 
 from judge_service.gate.authentication import Gate
 from judge_service.gate.fields import did_you_mean
 from judge_service.gate.limits import Admission
+from judge_service.gate.signing_in import SigningIn
 from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Roster
 from judge_service.runs.background import BackgroundRuns
@@ -38,6 +39,7 @@ class Services(Protocol):
     preflight: Preflight
     once: Once
     admission: Admission
+    signing_in: SigningIn
 
     async def components(self) -> list[Component]:
         """The state of each part."""

@@ -365,7 +365,7 @@ async def read_cases(
     """The cases of a version. Looking at the release split of a frozen one is recorded and moves it to development."""
     store = services_of(request).store
     version = await _on_thread(lambda: store.sets.get(reference))
-    who = f"key {principal_of(request).key_id}"
+    who = principal_of(request).id
     lines = (dump(entry.model_dump(mode="json")) + "\n" for entry in view_cases(store, version.id, split, who=who))
     return StreamingResponse(lines, media_type="application/x-ndjson")
 
@@ -611,7 +611,7 @@ async def export(
 ) -> Response:
     """JSON lines, or CSV that is safe for spreadsheets. The export of a frozen release split is recorded."""
     services: Services = services_of(request)
-    who = f"key {principal_of(request).key_id}"
+    who = principal_of(request).id
     chosen = FileKind(kind)
 
     def lines() -> Iterator[str]:

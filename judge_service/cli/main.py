@@ -17,6 +17,7 @@ from judge_service.cli import (
     serve,
     sets,
     statistics,
+    users,
     version,
 )
 from judge_service.cli.console import Commands
@@ -44,6 +45,7 @@ app.add_typer(judges.app, name="judges")
 app.add_typer(sets.app, name="sets")
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
+app.add_typer(users.app, name="users")
 app.command(name="serve")(serve.serve)
 app.command(name="demo")(demo.demo)
 app.command(name="version")(version.version)

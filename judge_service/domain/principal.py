@@ -1,10 +1,13 @@
-"""Who asks: roles, API keys as they are stored, and the principal of a request. Knows no secret and no HTTP."""
+"""Who asks: roles, API keys as they are stored, and the principal of a request, a key or a person.
+
+Knows no secret and no HTTP.
+"""
 
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Role(StrEnum):
@@ -45,10 +48,27 @@ class ApiKey(BaseModel):
 
 
 class Principal(BaseModel):
-    """The key behind a request: what is needed to decide and to log, without the secret."""
+    """Who is behind a request: what is needed to decide and to log, without the secret.
+
+    Exactly one of `key_id` (an API key) and `user_id` (a person who signed in) is set. `session` is the public name of
+    the session when a cookie carried the request; a person may also sign in with a key.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    key_id: str
+    key_id: str | None = None
+    user_id: str | None = None
     name: str
     role: Role
+    session: str | None = Field(default=None, repr=False)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "Principal":
+        if (self.key_id is None) == (self.user_id is None):
+            raise ValueError("a principal is either a key or a person")
+        return self
+
+    @property
+    def id(self) -> str:
+        """What identifies it in logs, limits and assignments: keys and persons never share one."""
+        return f"key:{self.key_id}" if self.user_id is None else f"user:{self.user_id}"

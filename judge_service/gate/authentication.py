@@ -1,4 +1,4 @@
-"""From the header of a request to its principal, and whether that principal may do what the route does.
+"""From a request to its principal, and whether that principal may do what the route does.
 
 Owns the short memory of keys that were verified. Keys come from whoever stores them, as two functions.
 """
@@ -14,6 +14,7 @@ from starlette.requests import Request
 from judge_service.domain.principal import ApiKey, Principal
 from judge_service.errors import Forbidden, RateLimited, Unauthenticated
 from judge_service.gate.limits import RateLimiter
+from judge_service.gate.sessions import Sessions
 from judge_service.security.keys import fingerprint, key_id, verify
 from judge_service.security.roles import Permission, may, roles_with
 
@@ -60,7 +61,7 @@ class Authenticator:
             raise Unauthenticated("That key is not known or was revoked.")
         touched = known.touched if known is not None else None
         if self._touch is not None and (touched is None or now - touched >= _TOUCH_S):
-            await asyncio.to_thread(self._touch, principal.key_id)
+            await asyncio.to_thread(self._touch, str(principal.key_id))
             touched = now
         self._known[mark] = _Known(principal, now + MEMORY_S, now if touched is None else touched)
         self._known.move_to_end(mark)
@@ -77,23 +78,34 @@ class Authenticator:
 class Gate:
     """What every guarded route asks: who is this, how often, and may they?"""
 
-    def __init__(self, authenticator: Authenticator, limiter: RateLimiter, *, max_json_depth: int) -> None:
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        limiter: RateLimiter,
+        *,
+        max_json_depth: int,
+        sessions: Sessions | None = None,
+    ) -> None:
         self.authenticator = authenticator
         self.limiter = limiter
+        self.sessions = sessions
         self.max_json_depth = max_json_depth
 
     async def admit(self, request: Request, permission: Permission) -> Principal:
         """The principal of a request that may pass. Raises Unauthenticated, RateLimited or Forbidden.
 
-        Requests without a valid key are counted by their address, so that guessing is slow.
+        An API key in the header counts before a session's cookie. With a cookie, a change must come from our own page.
+        Requests without a valid key or session are counted by their address, so that guessing is slow.
         """
         try:
-            principal = await self.authenticator.authenticate(_bearer(request))
+            principal = await self._principal(request)
         except Unauthenticated:
-            self._count(f"address {request.client.host if request.client else '-'}")
+            self._count(f"address {address_of(request)}")
             raise
         request.state.principal = principal
-        self._count(f"key {principal.key_id}")
+        self._count(principal.id)
+        if principal.session is not None and self.sessions is not None:
+            await self.sessions.check_change(request)
         if not may(principal.role, permission):
             needed = " or ".join(f"`{role}`" for role in roles_with(permission))
             raise Forbidden(
@@ -102,11 +114,32 @@ class Gate:
             )
         return principal
 
+    async def visitor(self, request: Request) -> Principal | None:
+        """Who looks at a page that is open to everyone; None when nobody is signed in."""
+        try:
+            principal = await self._principal(request)
+        except Unauthenticated:
+            return None
+        request.state.principal = principal
+        return principal
+
+    async def _principal(self, request: Request) -> Principal:
+        if self.sessions is not None and not request.headers.getlist("authorization"):
+            principal = await self.sessions.authenticate(request)
+            if principal is not None:
+                return principal
+        return await self.authenticator.authenticate(_bearer(request))
+
     def _count(self, name: str) -> None:
         wait = self.limiter.take(name)
         if wait > 0:
             seconds = max(1, int(-(-wait // 1)))
             raise RateLimited(f"Too many requests. Wait {seconds} s.", extra={"retry_after": seconds})
+
+
+def address_of(request: Request) -> str:
+    """The address a request came from, for limits."""
+    return request.client.host if request.client else "-"
 
 
 def _bearer(request: Request) -> str:

@@ -86,6 +86,6 @@ class RequestContext:
                 redact(ascii(scope["path"])[1:-1]),
                 status or "-",
                 (time.perf_counter() - started) * 1000,
-                principal.key_id if principal is not None else "-",
+                (principal.key_id or principal.id) if principal is not None else "-",
                 identifier,
             )

@@ -5,11 +5,14 @@ Key, rate, permission and the strict reading of the body all happen before FastA
 
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 from fastapi import Request, Response
+from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 
 from judge_service.domain.principal import Principal
+from judge_service.errors import Unauthenticated
 from judge_service.gate.authentication import Gate
 from judge_service.gate.reading import strict_request
 from judge_service.security.roles import Permission, roles_with
@@ -53,6 +56,19 @@ def principal_of(request: Request) -> Principal:
     return principal
 
 
+def _is_page(request: Request) -> bool:
+    """True for what a person opens in a browser: those are led to the sign-in, programs get 401."""
+    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/v1/")
+
+
+def _sign_in(request: Request) -> str:
+    if request.method not in ("GET", "HEAD"):
+        # What was posted is gone; its own page has the draft.
+        return f"/sign-in?{urlencode({'next': request.url.path})}"
+    query = f"?{request.url.query}" if request.url.query else ""
+    return f"/sign-in?{urlencode({'next': request.url.path + query})}"
+
+
 class GuardedRoute(APIRoute):
     """Admits a request, reads its JSON body strictly, then lets FastAPI do its part."""
 
@@ -74,7 +90,12 @@ class GuardedRoute(APIRoute):
         async def handle(request: Request) -> Response:
             gate: Gate = request.app.state.gate
             if permission is not None:
-                await gate.admit(request, permission)
+                try:
+                    await gate.admit(request, permission)
+                except Unauthenticated:
+                    if not _is_page(request):
+                        raise
+                    return RedirectResponse(_sign_in(request), status_code=303)
             if reads_json:
                 request = await strict_request(request, max_depth=gate.max_json_depth)
             return await inner(request)

@@ -32,6 +32,12 @@ class Permission(StrEnum):
     """Compile every rubric on a judge."""
     MANAGE_JUDGES = "judges:manage"
     """Set and remove judges."""
+    LABEL = "labels:create"
+    """Label the cases one is offered in the projects one belongs to, and see one's own labels."""
+    MANAGE_PROJECTS = "projects:manage"
+    """Open labelling projects, see their labels and their quality, adjudicate."""
+    MANAGE_USERS = "users:manage"
+    """Invite, disable and enable people up to one's own role."""
     MANAGE_KEYS = "keys:manage"
     """Make, list and revoke API keys."""
 
@@ -50,12 +56,15 @@ _LEAD = _SCORE | {
     Permission.READ_STATISTICS,
     Permission.READ_SETS,
     Permission.MANAGE_SETS,
+    Permission.LABEL,
+    Permission.MANAGE_PROJECTS,
+    Permission.MANAGE_USERS,
 }
 
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     Role.SCORE: _SCORE,
     # An annotator sees no verdict of a judge before the own label: reading judgments would unblind.
-    Role.ANNOTATE: _CATALOG,
+    Role.ANNOTATE: _CATALOG | {Permission.LABEL},
     Role.LEAD: _LEAD,
     Role.ADMIN: frozenset(Permission),
 }

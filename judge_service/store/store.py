@@ -20,6 +20,7 @@ from judge_service.store.probes import Probes
 from judge_service.store.rubrics import Rubrics
 from judge_service.store.runs import Runs
 from judge_service.store.sets import Sets
+from judge_service.store.users import Users
 
 
 def utc_now() -> datetime:
@@ -35,6 +36,7 @@ class Store:
         self.judgments = Judgments(database, clock)
         self.runs = Runs(database, clock)
         self.keys = Keys(database, clock)
+        self.users = Users(database, clock)
         self.idempotency = Idempotency(database, clock)
         self.judges = Judges(database, clock)
         self.rubrics = Rubrics(database, clock)

@@ -68,6 +68,53 @@ class KeyRow(Base, table=True):
     revoked_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
 
 
+class UserRow(Base, table=True):
+    """A person. `name_key` makes names that look the same the same."""
+
+    __tablename__ = "users"
+
+    id: str = Field(primary_key=True)
+    name: str = Field(sa_type=ExactText)
+    name_key: str = Field(sa_type=ExactText, unique=True)
+    role: str
+    password_hash: str | None = None
+    created_at: datetime = Field(sa_type=UtcDateTime)
+    disabled_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    signed_in_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+class InvitationRow(Base, table=True):
+    """An invitation without its token."""
+
+    __tablename__ = "invitations"
+
+    id: str = Field(primary_key=True)
+    digest: str = Field(unique=True)
+    role: str
+    name: str | None = Field(default=None, sa_type=ExactText)
+    project: str | None = Field(default=None, sa_type=ExactText)
+    made_by: str = Field(sa_type=ExactText)
+    created_at: datetime = Field(sa_type=UtcDateTime)
+    expires_at: datetime = Field(sa_type=UtcDateTime)
+    used_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    used_by: str | None = None
+    revoked_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+class SessionRow(Base, table=True):
+    """A signed-in browser. `id` is the digest of its token."""
+
+    __tablename__ = "sessions"
+
+    id: str = Field(primary_key=True)
+    user_id: str | None = Field(default=None, foreign_key="users.id", index=True, ondelete="CASCADE")
+    key_id: str | None = Field(default=None, foreign_key="api_keys.id", index=True, ondelete="CASCADE")
+    created_at: datetime = Field(sa_type=UtcDateTime)
+    seen_at: datetime = Field(sa_type=UtcDateTime)
+    expires_at: datetime = Field(sa_type=UtcDateTime, index=True)
+    ended_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
 class IdempotencyRow(Base, table=True):
     """One Idempotency-Key of one caller, the hash of its request and the object it made."""
 
