@@ -153,9 +153,7 @@ async def make_invitation(request: Request, body: InvitationRequest) -> dict[str
     """Make a link that lets one person choose a name and a password, once. Only a digest of it is kept."""
     services, principal = services_of(request), principal_of(request)
     invitation, path = await asyncio.to_thread(
-        lambda: invite(
-            services, principal, role=body.role, name=body.name, project=body.project, days=body.days
-        )
+        lambda: invite(services, principal, role=body.role, name=body.name, project=body.project, days=body.days)
     )
     base = services.settings.public_url or str(request.base_url).rstrip("/")
     return {**shown_invitation(invitation), "link": f"{base}{path}"}

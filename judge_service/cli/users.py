@@ -30,9 +30,7 @@ def _password() -> str:
 
 
 @app.command("add")
-def add_user(
-    name: NameArgument, role: RoleOption = RoleChoice.ANNOTATE, database: DatabaseOption = None
-) -> None:
+def add_user(name: NameArgument, role: RoleOption = RoleChoice.ANNOTATE, database: DatabaseOption = None) -> None:
     """Add a person; the password is asked for, or read from standard input."""
     from datetime import UTC, datetime
 

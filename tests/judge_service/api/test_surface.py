@@ -20,7 +20,7 @@ PUBLIC = {"/healthz", "/readyz", "/", "/docs", "/static/{name:path}"}
 def concrete(path: str) -> str:
     """A path with its placeholders filled: a file of a page that exists, else ids that name nothing."""
     path = path.replace("{name:path}", "site.css")
-    return re.sub(r"\{key_id\}", "a" * 12, path) if "{key_id}" in path else re.sub(r"\{[a-z_]+\}", "nothing", path)
+    return re.sub(r"\{[a-z_]+\}", "nothing", re.sub(r"\{(key|user|invitation)_id\}", "a" * 12, path))
 
 
 def calls() -> list[tuple[str, str, Permission | None]]:

@@ -54,6 +54,8 @@ COMMANDS = (
     ("keys", "create"),
     ("keys", "list"),
     ("keys", "revoke"),
+    ("users",),
+    *(("users", name) for name in ("add", "invite", "list", "password", "role", "disable", "enable")),
 )
 
 PROGRAM = """
