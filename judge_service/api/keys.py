@@ -7,9 +7,9 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge_service.api.documents import GUARDED, answers, problems
-from judge_service.api.services import gate_of, services_of
+from judge_service.api.services import services_of
 from judge_service.domain.principal import ApiKey, KeyName, Role
-from judge_service.gate.route import GuardedRoute, needs
+from judge_service.gate.route import GuardedRoute, gate_of, needs
 from judge_service.security.keys import issue
 from judge_service.security.roles import Permission
 

@@ -22,7 +22,7 @@ from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.examples import JUDGMENT, PAIRWISE_CASE, RUN
 from judge_service.api.idempotency import IdempotencyKey, Stored, scope_of
 from judge_service.api.preflight import demand_calibrated
-from judge_service.api.services import Services, gate_of, hash_of, judge_in, rubric_in, services_of
+from judge_service.api.services import Services, hash_of, judge_in, rubric_in, services_of
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.outcome import Outcome
@@ -30,7 +30,7 @@ from judge_service.domain.run import SET_SOURCE, Run, RunStatus
 from judge_service.errors import FieldProblem, InvalidInput, NotFound, UnsupportedMediaType
 from judge_service.gate.fields import field_problems
 from judge_service.gate.reading import is_json, read_json
-from judge_service.gate.route import GuardedRoute, needs, principal_of
+from judge_service.gate.route import GuardedRoute, gate_of, needs, principal_of
 from judge_service.runs.aggregate import aggregate
 from judge_service.runs.casefile import read_cases
 from judge_service.runs.exports import judgment_line

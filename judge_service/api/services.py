@@ -9,7 +9,6 @@ from judge_service.api.idempotency import Once
 from judge_service.api.preflight import Preflight
 from judge_service.domain.judge import Judge
 from judge_service.errors import FieldProblem, InvalidInput, JudgeServiceError, NotFound
-from judge_service.gate.authentication import Gate
 from judge_service.gate.fields import did_you_mean
 from judge_service.gate.limits import Admission
 from judge_service.gate.signing_in import SigningIn
@@ -50,12 +49,6 @@ def services_of(request: Request) -> Services:
     """The services behind a request."""
     services: Services = request.app.state.service
     return services
-
-
-def gate_of(request: Request) -> Gate:
-    """The gate in front of a request."""
-    gate: Gate = request.app.state.gate
-    return gate
 
 
 def _unknown(path: str, noun: str, name: str, known: list[str]) -> InvalidInput:

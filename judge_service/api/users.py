@@ -1,20 +1,18 @@
 """People: users and the links that invite them, for leads. Nobody manages a role above their own."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge_service.api.documents import GUARDED, answers, problems
-from judge_service.api.services import gate_of, services_of
-from judge_service.domain.principal import Principal, Role
+from judge_service.api.services import services_of
+from judge_service.domain.principal import Role
 from judge_service.domain.user import Invitation, User, UserName
-from judge_service.errors import Forbidden, NotFound
-from judge_service.gate.route import GuardedRoute, needs, principal_of
+from judge_service.gate.people import change_user, invite
+from judge_service.gate.route import GuardedRoute, gate_of, needs, principal_of
 from judge_service.security.roles import Permission
-from judge_service.security.sessions import may_grant, new_invitation
 
 router = APIRouter(prefix="/v1", tags=["people"], route_class=GuardedRoute)
 
@@ -66,32 +64,6 @@ def shown_invitation(invitation: Invitation) -> dict[str, Any]:
     return invitation.model_dump(mode="json", exclude={"digest"})
 
 
-def invite(
-    services: Any, principal: Principal, *, role: Role, name: str | None, project: str | None, days: int
-) -> tuple[Invitation, str]:
-    """Store an invitation; it and the path of its link. Raises Forbidden for a role above one's own. Blocks."""
-    if not may_grant(principal.role, role):
-        raise Forbidden(f"The role `{principal.role}` cannot invite somebody as `{role}`.")
-    invitation, token = new_invitation(
-        role=role, made_by=principal.id, now=datetime.now(UTC), name=name, project=project, life=timedelta(days=days)
-    )
-    services.store.users.invite(invitation)
-    return invitation, f"/invitations/{token}"
-
-
-def change_user(services: Any, principal: Principal, user_id: str, *, disable: bool) -> User:
-    """Disable or enable a user. Raises NotFound, Forbidden for a role above one's own and for oneself. Blocks."""
-    user = services.store.users.get(user_id)
-    if user is None:
-        raise NotFound(f"There is no user with the id {user_id!r}.")
-    if not may_grant(principal.role, user.role):
-        raise Forbidden(f"The role `{principal.role}` cannot change a user with the role `{user.role}`.")
-    if disable and principal.user_id == user_id:
-        raise Forbidden("Nobody disables themselves: ask another lead.")
-    changed: User = services.store.users.disable(user_id) if disable else services.store.users.enable(user_id)
-    return changed
-
-
 @router.get(
     "/users",
     summary="List users",
@@ -116,7 +88,7 @@ async def list_users(request: Request) -> dict[str, Any]:
 async def disable_user(request: Request, user_id: UserId) -> dict[str, Any]:
     """End the user's sessions and refuse new ones. Labels stay. Twice is harmless."""
     services, principal = services_of(request), principal_of(request)
-    user = await asyncio.to_thread(lambda: change_user(services, principal, user_id, disable=True))
+    user = await asyncio.to_thread(lambda: change_user(services.store.users, principal, user_id, disable=True))
     sessions = gate_of(request).sessions
     if sessions is not None:
         sessions.forget(principal=f"user:{user_id}")
@@ -132,7 +104,9 @@ async def disable_user(request: Request, user_id: UserId) -> dict[str, Any]:
 async def enable_user(request: Request, user_id: UserId) -> dict[str, Any]:
     """Let a disabled user sign in again."""
     services, principal = services_of(request), principal_of(request)
-    return shown_user(await asyncio.to_thread(lambda: change_user(services, principal, user_id, disable=False)))
+    return shown_user(
+        await asyncio.to_thread(lambda: change_user(services.store.users, principal, user_id, disable=False))
+    )
 
 
 @router.post(
@@ -153,7 +127,9 @@ async def make_invitation(request: Request, body: InvitationRequest) -> dict[str
     """Make a link that lets one person choose a name and a password, once. Only a digest of it is kept."""
     services, principal = services_of(request), principal_of(request)
     invitation, path = await asyncio.to_thread(
-        lambda: invite(services, principal, role=body.role, name=body.name, project=body.project, days=body.days)
+        lambda: invite(
+            services.store.users, principal, role=body.role, name=body.name, project=body.project, days=body.days
+        )
     )
     base = services.settings.public_url or str(request.base_url).rstrip("/")
     return {**shown_invitation(invitation), "link": f"{base}{path}"}

@@ -56,6 +56,12 @@ def principal_of(request: Request) -> Principal:
     return principal
 
 
+def gate_of(request: Request) -> Gate:
+    """The gate in front of a request."""
+    gate: Gate = request.app.state.gate
+    return gate
+
+
 def _is_page(request: Request) -> bool:
     """True for what a person opens in a browser: those are led to the sign-in, programs get 401."""
     return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/v1/")
@@ -88,7 +94,7 @@ class GuardedRoute(APIRoute):
         inner = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
-            gate: Gate = request.app.state.gate
+            gate = gate_of(request)
             if permission is not None:
                 try:
                     await gate.admit(request, permission)

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from judge_service import __version__
 from judge_service.domain.principal import Principal
+from judge_service.gate.sessions import csrf_of
 from judge_service.security.roles import Permission, may
 from judge_service.web.files import address
 
@@ -31,7 +32,10 @@ class Link(NamedTuple):
     permission: Permission | None = None
 
 
-NAVIGATION: tuple[Link, ...] = (Link("/docs", "Routes"),)
+NAVIGATION: tuple[Link, ...] = (
+    Link("/people", "People", Permission.MANAGE_USERS),
+    Link("/docs", "Routes"),
+)
 """The pages that lead to all others, in their order."""
 
 
@@ -68,7 +72,7 @@ def render(
     """A page as a response. `template` extends `base.html.j2` and sets its blocks `title` and `main`.
 
     Besides `context` it gets `path` of the request, `principal` (None for someone unknown), `links` of the
-    navigation, `request_id` and `status`. Raises jinja2.UndefinedError where the template asks for more.
+    navigation, `csrf` for forms, `request_id` and `status`. Raises jinja2.UndefinedError where it asks for more.
     """
     principal = getattr(request.state, "principal", None)
     values = {
@@ -77,6 +81,7 @@ def render(
         "links": _links(principal),
         "request_id": getattr(request.state, "request_id", None),
         "status": status,
+        "csrf": csrf_of(request),
     }
     text = environment().get_template(template).render(values | context)
     return HTMLResponse(text, status_code=status, headers={"Content-Security-Policy": POLICY} | dict(headers or {}))

@@ -2,6 +2,6 @@
 
 from fastapi import APIRouter
 
-from judge_service.web import files, start
+from judge_service.web import files, people, start
 
-ROUTERS: tuple[APIRouter, ...] = (start.router, files.router)
+ROUTERS: tuple[APIRouter, ...] = (start.router, people.router, files.router)

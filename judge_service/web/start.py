@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from judge_service.gate.route import GuardedRoute, public
+from judge_service.gate.route import GuardedRoute, gate_of, public
 from judge_service.web.pages import render
 
 router = APIRouter(include_in_schema=False, route_class=GuardedRoute)
@@ -17,6 +17,7 @@ router = APIRouter(include_in_schema=False, route_class=GuardedRoute)
 @public
 async def index(request: Request) -> HTMLResponse:
     """Where to start."""
+    await gate_of(request).visitor(request)
     return render(request, "index.html.j2")
 
 
@@ -50,6 +51,7 @@ def _route(method: str, path: str, operation: dict[str, Any]) -> dict[str, Any]:
 @public
 async def docs(request: Request) -> HTMLResponse:
     """Every route of the OpenAPI document, for reading."""
+    await gate_of(request).visitor(request)
     paths = request.app.openapi()["paths"]
     routes = [_route(method, path, operation) for path, item in paths.items() for method, operation in item.items()]
     return render(request, "routes.html.j2", routes=routes)
