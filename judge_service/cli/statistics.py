@@ -230,7 +230,8 @@ async def _calibrate(
         for name in names:
             await _judge(service, version, found, name, split, retry_errors, concurrency)
         # A configuration that was set back is measured on its own, earlier verdicts.
-        configured = {judge.name: judge.content_hash for judge in service.roster.all()}
+        known = {judge.name: judge for judge in service.roster.all()}
+        configured = {name: service.judging.judge_hash(known[name]) for name in names if name in known}
         labelled = read_set(store, version.id, rubric=found.id, judges=names, split=split, configured=configured)
         measured = measure(labelled, split, utc_now(), method=method)
         rows = []

@@ -31,7 +31,7 @@ class FinalLabel:
     """The label of a case that judges are held against, and how it came about.
 
     `how`: `adjudicated`, `majority` of several annotators, `single` annotator; without a label `undecided` (the
-    annotators are split) or `unlabelled`. `votes` are the blind labels by annotator.
+    annotators are split), `cannot_say` (adjudicated so) or `unlabelled`. `votes` are the blind labels by annotator.
     """
 
     label: str | None
@@ -42,21 +42,18 @@ class FinalLabel:
 def final_label(labels: Iterable[Label]) -> FinalLabel:
     """The adjudicated label, else the majority of the blind human ones; a draw at the top gives none.
 
-    Adjudicators who differ decide nothing: which of them came last is no part of a set's hash.
+    Adjudicators who differ decide nothing: which of them came last is no part of a set's hash. One who cannot say has
+    decided that the case has no label.
 
     Labels made with a model's help, or by a model, have no part in it. A skipped label is missing data, no vote.
     """
-    blind = [
-        label
-        for label in labels
-        if label.condition is LabelCondition.BLIND and label.kind == "human" and label.label is not None
-    ]
-    votes = {label.annotator: str(label.label) for label in blind if not label.adjudicated}
+    blind = [label for label in labels if label.condition is LabelCondition.BLIND and label.kind == "human"]
+    votes = {label.annotator: str(label.label) for label in blind if not label.adjudicated and label.label is not None}
     decided = [label for label in blind if label.adjudicated]
     if decided:
         if len({label.label for label in decided}) > 1:
             return FinalLabel(None, "undecided", votes)
-        return FinalLabel(decided[0].label, "adjudicated", votes)
+        return FinalLabel(decided[0].label, "cannot_say" if decided[0].label is None else "adjudicated", votes)
     if not votes:
         return FinalLabel(None, "unlabelled", votes)
     ranked = Counter(votes.values()).most_common(2)
@@ -199,16 +196,31 @@ def _judged(
     given: dict[str, tuple[Judge, dict[str, Judgment]]] = {}
     runs: dict[str, tuple[str, ...]] = {}
     for name in wanted or of_judge:
-        meant = [run for run in of_judge[name] if run.judge.content_hash == configured.get(name)]
-        newest = (meant or of_judge[name])[-1].judge
-        mine = [run for run in of_judge[name] if run.judge.content_hash == newest.content_hash]
+        newest, mine, judgments = _of_configuration(store, of_judge[name], configured.get(name))
         left_out.extend(run.id for run in of_judge[name] if run not in mine)
-        judgments: dict[str, Judgment] = {}
-        for run in mine:
-            judgments.update((judgment.case_id, judgment) for judgment in results(store, run.id))
         given[name] = (newest, judgments)
         runs[name] = tuple(run.id for run in mine)
     return given, runs, tuple(left_out)
+
+
+def _of_configuration(
+    store: Store, made: Sequence[Run], wanted: str | None
+) -> tuple[Judge, list[Run], dict[str, Judgment]]:
+    """The judge's runs and judgments under the `wanted` configuration, else under the newest one.
+
+    A panel's hash covers its members, which its runs do not hold: each judgment says under which hash it was made.
+    """
+    if not any(run.judge.panel for run in made):
+        newest = ([run for run in made if run.judge.content_hash == wanted] or made)[-1].judge
+        mine = [run for run in made if run.judge.content_hash == newest.content_hash]
+        return newest, mine, {found.case_id: found for run in mine for found in results(store, run.id)}
+    judged = [(run, list(results(store, run.id))) for run in made]
+    hashes = [found.judge_hash for _, judgments in judged for found in judgments]
+    meant = wanted if wanted in hashes else hashes[-1] if hashes else None
+    kept = [(run, [found for found in judgments if found.judge_hash == meant]) for run, judgments in judged]
+    # A run without a judgment is of its own configuration only, and there may be nothing else.
+    kept = [(run, found) for run, found in kept if found] or kept[-1:]
+    return kept[-1][0].judge, [run for run, _ in kept], {one.case_id: one for _, found in kept for one in found}
 
 
 def results(store: Store, run_id: str) -> Iterator[Judgment]:

@@ -20,8 +20,9 @@ from judge_service.judging.trust import Uncalibrated
 from judge_service.store import Store
 from judge_service.store.calibrations import Mark
 
-LOOK_EVERY_S = 5.0
-"""How soon what another process measured or froze is seen here."""
+LOOK_EVERY_S = 0.5
+"""How often the store is asked, while something is judged, whether another process measured or froze anything: what
+is older than twice this is never answered from. What this process did is seen at once."""
 
 log = logging.getLogger(__name__)
 _RANK = (TrustLevel.CALIBRATED, TrustLevel.INSUFFICIENT, TrustLevel.STALE)
@@ -55,7 +56,7 @@ class StoredTrust:
     def refresh(self) -> None:
         """Read the stored calibrations again. Raises what the store raises."""
         with self._lock:
-            changes = self._store.calibrations.changes
+            changes = self._own_changes()
             mark = self._store.calibrations.mark()
             self._known = self._read(mark)
             self._answers = {}
@@ -96,8 +97,11 @@ class StoredTrust:
             answers[key] = found
         return found
 
+    def _own_changes(self) -> tuple[int, int]:
+        return self._store.calibrations.changes, self._store.sets.freezes
+
     def _look(self) -> None:
-        if self._store.calibrations.changes != self._changes:
+        if self._own_changes() != self._changes:
             self.refresh()
             return
         since = self._monotonic() - self._looked_at

@@ -51,6 +51,8 @@ class Sets:
     def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
         self._database = database
         self._clock = clock
+        self.freezes = 0
+        """How often this process has frozen a version."""
 
     def create(self, name: str, rubric: str | None = None, parent: str | None = None, note: str = "") -> SetVersion:
         """A new, empty version, open for cases: version 1, or the one after the newest when `parent` is given.
@@ -228,7 +230,9 @@ class Sets:
             connection.execute(update(SETS).where(SETS.c.id == version.id).values(**values))
             return _must(connection, version.id)
 
-        return self._database.write(work)
+        version = self._database.write(work)
+        self.freezes += 1
+        return version
 
     def record_use(
         self,

@@ -183,6 +183,43 @@ def test_a_configuration_that_was_set_back_is_measured_on_its_own_verdicts(cli: 
     assert measured[0] != measured[1]
 
 
+def test_a_panel_whose_member_changed_is_another_judge(cli: CommandLine) -> None:
+    pairs(cli, n=40)
+    load(cli, "demo", "pairwise@1", "pairs.jsonl")
+    ok(cli, "sets", "freeze", "demo")
+    measured = []
+    for model in ("longer", "constant", "longer"):
+        members = "".join(
+            f'[judges.{name}]\nbackend = "baseline"\nmodel = "{model}"\n' for name in ("one", "two", "three")
+        )
+        cli.judges(f'{members}[judges.mine]\nbackend = "panel"\npanel = ["one", "two", "three"]\n')
+        [found] = json.loads(ok(cli, "calibrate", "demo", "--judge", "mine", "--json"))
+        row = found["statistics"]["judge"]
+        assert row["n"] == 40
+        assert sum(row["outcomes"].values()) == 40
+        assert row["judge_hash"] == found["judge_hash"]
+        measured.append((found["judge_hash"], found["agreement"], tuple(found["runs"])))
+    assert measured[0] == measured[2]
+    assert measured[0][0] != measured[1][0]
+    assert measured[0][1] != measured[1][1]
+    assert not set(measured[0][2]) & set(measured[1][2])
+
+
+def test_what_was_adjudicated_as_undecidable_is_missing(cli: CommandLine) -> None:
+    pairs(cli, n=40)
+    load(cli, "demo", "pairwise@1", "pairs.jsonl")
+    rows = [{"case_id": f"c{i}", "annotator": "chair", "label": "cannot_say", "adjudicated": True} for i in range(3)]
+    (cli.folder / "final.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ok(cli, "sets", "labels", "demo", cli.folder / "final.jsonl")
+    ok(cli, "sets", "freeze", "demo")
+    ok(cli, "calibrate", "demo", "--judge", "longer")
+    found = json.loads(ok(cli, "stats", "--set", "demo", "--resamples", "100", "--json"))
+    assert found["n_labelled"] == 37
+    assert found["set"]["labels"]["cannot_say"] == 3
+    assert found["judges"][0]["n"] == 37
+    assert found["judges"][0]["unlabelled_judgments"] == 3
+
+
 def test_confidence_is_recalibrated_and_said_to_be(cli: CommandLine) -> None:
     cli.judges(CLASSIFIER)
     claims(cli)

@@ -269,6 +269,15 @@ def test_the_final_label() -> None:
     assert final_label([]).how == "unlabelled"
 
 
+def test_a_case_that_was_adjudicated_as_undecidable_has_no_label() -> None:
+    votes = [label("a", "A"), label("b", "A"), label("c", "B")]
+    found = final_label([*votes, label("judge", None, adjudicated=True)])
+    assert (found.label, found.how) == (None, "cannot_say")
+    assert found.votes == {"a": "A", "b": "A", "c": "B"}
+    differing = [label("judge", None, adjudicated=True), label("other", "A", adjudicated=True)]
+    assert final_label([*votes, *differing]).how == "undecided"
+
+
 def test_labels_made_with_a_models_help_have_no_part() -> None:
     assisted = label("a", "A", condition=LabelCondition.ASSISTED)
     model = label("m", "A", kind="model")

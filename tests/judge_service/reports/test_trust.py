@@ -221,6 +221,28 @@ def test_the_first_judgment_after_a_pause_sees_what_was_frozen_meanwhile(store: 
     assert asked(trust).level is TrustLevel.STALE
 
 
+def test_a_freeze_by_this_process_is_seen_at_once(store: Store) -> None:
+    first = frozen(store)
+    store.calibrations.add(calibration(first), {})
+    trust = StoredTrust(store, monotonic=lambda: 0.0)
+    assert asked(trust).level is TrustLevel.CALIBRATED
+    newer = frozen(store, parent=first)
+    assert asked(trust).level is TrustLevel.STALE
+    assert newer in asked(trust).reason
+
+
+def test_a_freeze_by_another_process_is_seen_within_a_second(store: Store, tmp_path: Path) -> None:
+    first = frozen(store)
+    store.calibrations.add(calibration(first), {})
+    now = [0.0]
+    trust = StoredTrust(store, monotonic=lambda: now[0])
+    assert asked(trust).level is TrustLevel.CALIBRATED
+    with Store.open(f"sqlite:///{tmp_path}/trust.sqlite3") as other:
+        frozen(other, parent=first)
+    now[0] = 1.0
+    assert asked(trust).level is TrustLevel.STALE
+
+
 def test_calibrations_are_listed_newest_first(store: Store) -> None:
     set_id = frozen(store)
     old, new = calibration(set_id), calibration(set_id, id="cal_2", created_at=NOON + timedelta(hours=1))
