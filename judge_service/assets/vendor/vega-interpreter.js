@@ -1,4 +1,6 @@
-import { ascending, isString, DisallowedObjectProperties } from 'vega-util';
+/* vega-interpreter 2.2.1 as a plain script: what it imports from vega-util is taken from vega. */
+(function (vega) {
+const { ascending, isString, DisallowedObjectProperties } = vega;
 
 function adjustSpatial (item, encode, swap) {
   let t;
@@ -305,4 +307,5 @@ var expression = {
   }
 };
 
-export { expression as expressionInterpreter };
+globalThis.vegaInterpreter = { expressionInterpreter: expression };
+})(globalThis.vega);

@@ -1,0 +1,229 @@
+"""The frame of every chart: size, type, colours as tokens, and where labels go so that they do not cover each other.
+
+The only module that knows Altair. Colours are CSS variables, so that one picture serves the light and the dark theme.
+Sizes are pixels of a drawing that is 360 wide.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+WIDTH = 360
+"""Width of every drawing."""
+TEXT = 13
+"""Size of all text: it stays above 12 px where the drawing is shrunk to the width of a phone."""
+ROW = 42
+"""Height of a judge's row: name above, marks below."""
+_CHARACTER = 6.9
+_LINE = 16
+
+INK = "var(--ink)"
+MUTED = "var(--muted)"
+EDGE = "var(--edge)"
+LINE = "var(--line)"
+PAPER = "var(--paper)"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Margins around the plot and its height; the drawing's width is always the same."""
+
+    left: int
+    right: int
+    top: int
+    bottom: int
+    height: int
+
+    @property
+    def width(self) -> int:
+        """Width of the plot itself."""
+        return WIDTH - self.left - self.right
+
+
+def chart(layers: Sequence[Any], box: Box) -> dict[str, Any]:
+    """Layers put together as a Vega-Lite document of a fixed size without any colour of its own."""
+    import altair as alt
+
+    padding = {"left": box.left, "right": box.right, "top": box.top, "bottom": box.bottom}
+    whole = (
+        alt.layer(*layers)
+        .properties(width=box.width, height=box.height, padding=padding, autosize=alt.AutoSizeParams(type="none"))
+        .configure(
+            aria=False,
+            background="transparent",
+            font="sans-serif",
+            view=alt.ViewConfig(stroke="transparent"),
+            axis=alt.AxisConfig(
+                labelFontSize=TEXT,
+                titleFontSize=TEXT,
+                titleFontWeight="normal",
+                labelColor=MUTED,
+                titleColor=MUTED,
+                gridColor=LINE,
+                tickColor=EDGE,
+                domain=False,
+                ticks=False,
+                labelPadding=6,
+                labelFlush=False,
+                labelOverlap=False,
+            ),
+        )
+    )
+    document: dict[str, Any] = whole.to_dict()
+    return document
+
+
+def base(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """A chart over these rows, which are kept in it."""
+    import altair as alt
+
+    return alt.Chart(alt.InlineData(values=[dict(row) for row in rows]))
+
+
+def x_axis(field: str, domain: tuple[float, float], title: str, ticks: Sequence[float], **axis: Any) -> Any:
+    """A linear x over `domain` with these ticks."""
+    import altair as alt
+
+    return alt.X(
+        field,
+        type="quantitative",
+        scale=alt.Scale(domain=list(domain), nice=False, zero=False),
+        axis=alt.Axis(title=title, values=list(ticks), **axis),
+    )
+
+
+def y_axis(field: str, domain: tuple[float, float], title: str, ticks: Sequence[float], **axis: Any) -> Any:
+    """A linear y over `domain`; its title stands above the plot, read without turning the head."""
+    import altair as alt
+
+    return alt.Y(
+        field,
+        type="quantitative",
+        scale=alt.Scale(domain=list(domain), nice=False, zero=False),
+        axis=alt.Axis(
+            title=title,
+            titleAngle=0,
+            titleAlign="left",
+            titleAnchor="end",
+            titleBaseline="bottom",
+            titleX=0,
+            titleY=-8,
+            values=list(ticks),
+            **axis,
+        ),
+    )
+
+
+def pixel_y(field: str) -> Any:
+    """A y that is a pixel of the plot already."""
+    import altair as alt
+
+    return alt.Y(field, type="quantitative", scale=None, axis=None)
+
+
+def written(rows: Sequence[Mapping[str, Any]], *, bold: bool = False, muted: bool = False) -> list[Any]:
+    """Texts at pixels: `x`, `y`, `text`, `align` of each row. Paper around the letters keeps lines off them."""
+    import altair as alt
+
+    layers = []
+    for align in ("left", "center", "right"):
+        mine = [row for row in rows if row["align"] == align]
+        if not mine:
+            continue
+        for halo in (True, False):
+            colours = {"fill": PAPER, "stroke": PAPER, "strokeWidth": 4} if halo else {"fill": MUTED if muted else INK}
+            layers.append(
+                base(mine)
+                .mark_text(
+                    align=align,
+                    baseline="middle",
+                    fontSize=TEXT,
+                    fontWeight=600 if bold else 400,
+                    limit=WIDTH,
+                    **colours,
+                )
+                .encode(
+                    x=alt.X("x", type="quantitative", scale=None, axis=None), y=pixel_y("y"), text=alt.Text("text:N")
+                )
+            )
+    return layers
+
+
+def width_of(text: str) -> float:
+    """About how wide a text is, in pixels."""
+    return len(text) * _CHARACTER
+
+
+def shortened(text: str, room: float) -> str:
+    """A text cut to about this many pixels; the whole stands in the table."""
+    most = max(4, int(room / _CHARACTER))
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def ticks_between(low: float, high: float, step: float) -> list[float]:
+    """Multiples of `step` from `low` to `high`, both ends included."""
+    first = round(low / step)
+    return [round(i * step, 10) for i in range(first, int(high / step + 1e-9) + 1) if i * step >= low - 1e-9]
+
+
+@dataclass(frozen=True, slots=True)
+class Rect:
+    """A rectangle of the plot."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+    def overlap(self, other: "Rect") -> float:
+        """Common area."""
+        wide = min(self.x1, other.x1) - max(self.x0, other.x0)
+        high = min(self.y1, other.y1) - max(self.y0, other.y0)
+        return wide * high if wide > 0 and high > 0 else 0.0
+
+
+def levels(labels: Sequence[tuple[float, str]], width: float, left: float = 0.0) -> list[tuple[float, int]]:
+    """Middle and level (0 is the lowest) of labels that stand above a plot at these x, so that none covers another.
+
+    A label keeps inside `left` to `width`. Level by level from the plot upwards, left to right.
+    """
+    placed: list[tuple[float, float, int]] = []
+    found: dict[int, tuple[float, int]] = {}
+    for i in sorted(range(len(labels)), key=lambda i: labels[i][0]):
+        x, text = labels[i]
+        half = width_of(text) / 2 + 4
+        middle = min(max(x, left + half), width - half)
+        level = 0
+        while any(level == other and middle - half < end and middle + half > start for start, end, other in placed):
+            level += 1
+        placed.append((middle - half, middle + half, level))
+        found[i] = (middle, level)
+    return [found[i] for i in range(len(labels))]
+
+
+def beside(
+    anchors: Sequence[tuple[float, float, str]], plot: Rect, taken: Sequence[Rect] = ()
+) -> list[tuple[float, float, str]]:
+    """Where the names of points go: x, y and alignment of each, beside its point where there is room.
+
+    `taken` are rectangles that should stay free. Where everything is crowded the place with the least overlap is taken.
+    """
+    blocked = [*taken, *(Rect(x - 7, y - 7, x + 7, y + 7) for x, y, _ in anchors)]
+    chosen: list[tuple[float, float, str]] = []
+    for x, y, text in anchors:
+        wide = width_of(text)
+        best: tuple[float, tuple[float, float, str], Rect] | None = None
+        for dy in (0, -15, 15, -30, 30, -45, 45, -60, 60):
+            for align, at in (("left", x + 12), ("right", x - 12), ("center", x)):
+                start = at - (wide if align == "right" else wide / 2 if align == "center" else 0)
+                place = Rect(start, y + dy - _LINE / 2, start + wide, y + dy + _LINE / 2)
+                outside = max(0.0, plot.x0 - place.x0) + max(0.0, place.x1 - plot.x1)
+                outside += max(0.0, plot.y0 - place.y0) + max(0.0, place.y1 - plot.y1)
+                cost = sum(place.overlap(other) for other in blocked) + 1000 * outside + abs(dy) * 0.5
+                cost += 4 if align == "center" else 0
+                if best is None or cost < best[0] - 1e-9:
+                    best = (cost, (at, y + dy, align), place)
+        if best is not None:
+            chosen.append(best[1])
+            blocked.append(best[2])
+    return chosen
