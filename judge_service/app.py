@@ -12,11 +12,11 @@ from types import TracebackType
 from fastapi import FastAPI
 
 from judge_service import __version__
+from judge_service.api import routers
 from judge_service.api.components import Component
 from judge_service.api.idempotency import Once
 from judge_service.api.openapi import DESCRIPTION, document
 from judge_service.api.preflight import Preflight
-from judge_service.api.routers import ROUTERS
 from judge_service.backends import weights
 from judge_service.backends.catalog import BackendPool
 from judge_service.domain.principal import Role
@@ -191,7 +191,8 @@ def create_app(settings: Settings | None = None, *, service: Service | None = No
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    for router in (*ROUTERS, *PAGES):
+    routers.include(app)
+    for router in PAGES:
         app.include_router(router)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     problem.install(app)

@@ -14,6 +14,14 @@ import platformdirs
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+_PROVIDERS = """
+OPENAI ANTHROPIC AZURE AZURE_OPENAI GEMINI GOOGLE MISTRAL COHERE CO GROQ TOGETHER TOGETHERAI FIREWORKS FIREWORKS_AI
+OPENROUTER DEEPSEEK PERPLEXITY PERPLEXITYAI XAI CEREBRAS SAMBANOVA NVIDIA NVIDIA_NIM REPLICATE HUGGINGFACE DEEPINFRA
+ANYSCALE VLLM
+"""
+PROVIDER_KEYS = tuple(f"{provider}_API_KEY" for provider in _PROVIDERS.split())
+"""Where the well-known providers of models expect their key."""
+
 
 def default_threads() -> int:
     """All cores but one, at least one: the engine's threads spin, and one busy neighbour halts them all."""
@@ -68,6 +76,11 @@ class Settings(BaseSettings):
         default=12.0, gt=0, le=8760, description="Hours without a request after which a sign-in ends."
     )
     session_hours: float = Field(default=168.0, gt=0, le=8760, description="Hours after which a sign-in ends anyway.")
+    key_variables: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=PROVIDER_KEYS,
+        description="Environment variables that judges set over the API may name as their key, separated by commas; "
+        "`*` stands for any letters. Default: those of the well-known providers.",
+    )
     log_level: str = Field(default="INFO", description="Level of the log on standard error.")
 
     @field_validator("allowed_hosts", mode="before")
@@ -86,6 +99,20 @@ class Settings(BaseSettings):
         if not re.fullmatch(r"https?://[A-Za-z0-9.\-\[\]:]+/?", value):
             raise ValueError("must be scheme and host, such as https://judge.example.org")
         return value.rstrip("/")
+
+    @field_validator("key_variables", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> Any:
+        parts = value.split(",") if isinstance(value, str) else value
+        return tuple(part.strip() for part in parts if part.strip()) if isinstance(parts, list | tuple) else value
+
+    @field_validator("key_variables")
+    @classmethod
+    def _variables(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if not re.fullmatch(r"[A-Za-z_*][A-Za-z0-9_*]{0,127}", name):
+                raise ValueError(f"{name[:80]!a} is not the name of a variable, nor one with * for any letters")
+        return value
 
     @property
     def database(self) -> str:

@@ -79,7 +79,6 @@ async def create_judgment(
     only `scored` has a score.
     """
     services = services_of(request)
-    await services.stored_rubrics.fresh()
     rubric = rubric_in(body.rubric)
     await services.stored_judges.fresh()
     judge = judge_in(services, body.judge)

@@ -1,8 +1,9 @@
 """All routers, in the order in which the documentation lists them."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, FastAPI
 
 from judge_service.api import health, judges, judgments, keys, rubrics, run_reports, runs, sets, statistics, users
+from judge_service.api.services import rubrics_in_step
 
 ROUTERS: tuple[APIRouter, ...] = (
     judgments.router,
@@ -16,3 +17,13 @@ ROUTERS: tuple[APIRouter, ...] = (
     users.router,
     health.router,
 )
+
+WITHOUT_RUBRICS = (keys.router, users.router, health.router)
+"""Routers whose routes name no rubric: they answer without looking at the table of declared ones."""
+
+
+def include(app: FastAPI) -> None:
+    """Put all routers into the application. Declared rubrics are kept in step here, for every route at once."""
+    for router in ROUTERS:
+        before = [] if router in WITHOUT_RUBRICS else [Depends(rubrics_in_step)]
+        app.include_router(router, dependencies=before)

@@ -110,9 +110,8 @@ def _detail(rubric: Rubric[Any]) -> bytes:
     },
 )
 @needs(Permission.READ_CATALOG)
-async def list_rubrics(request: Request) -> dict[str, Any]:
+async def list_rubrics() -> dict[str, Any]:
     """Every rubric version that this service can judge by."""
-    await services_of(request).stored_rubrics.fresh()
     return {"items": [summary(rubric) for rubric in all_rubrics()]}
 
 
@@ -133,7 +132,6 @@ async def read_rubric(
     reference: Annotated[str, Path(description="`name@version`, or `name` for the newest.", examples=["pairwise@1"])],
 ) -> Response:
     """One rubric version: what it asks, how the score follows, and every schema a client or judge needs."""
-    await services_of(request).stored_rubrics.fresh()
     try:
         rubric = get_rubric(reference)
     except UnknownRubric:

@@ -264,7 +264,6 @@ async def start_run(request: Request, idempotency_key: IdempotencyKey = None) ->
     """
     services = services_of(request)
     await services.stored_judges.fresh()
-    await services.stored_rubrics.fresh()
     wanted = await _wanted(request)
     judge = judge_in(services, wanted.options.judge)
     if wanted.options.require is not None:

@@ -45,6 +45,11 @@ class Services(Protocol):
         ...
 
 
+async def rubrics_in_step(request: Request) -> None:
+    """Before any route that may name a rubric: one that another process declared is known to this one too."""
+    await services_of(request).stored_rubrics.fresh()
+
+
 def services_of(request: Request) -> Services:
     """The services behind a request."""
     services: Services = request.app.state.service

@@ -1,11 +1,13 @@
 """Judges that are set over the API: what they may be, unlike those that the operator writes into the judges file.
 
 Owns what such a judge may not do: import code, read files of the server, reach addresses inside the network that the
-operator did not allow, or carry a secret. Knows no HTTP and no database.
+operator did not allow, carry a secret, or send a variable of the environment that is no key of a provider.
+Knows no HTTP and no database.
 """
 
 import re
 import unicodedata
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -56,6 +58,9 @@ def refuse_unsafe(judge: Judge, settings: Settings) -> None:
     elif isinstance(key, str) and key.upper().startswith("JUDGE_SERVICE_"):
         message = "a secret of this service is not sent to a model"
         problems.append(FieldProblem(f"options.{_KEY_NAME}", message))
+    elif isinstance(key, str) and not any(fnmatchcase(key, known) for known in settings.key_variables):
+        message = "not a variable that judges set over the API may name: the operator lists them in "
+        problems.append(FieldProblem(f"options.{_KEY_NAME}", f"{message}JUDGE_SERVICE_KEY_VARIABLES"))
     if problems:
         raise _refused(judge, problems)
 

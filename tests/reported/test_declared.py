@@ -107,6 +107,18 @@ async def test_case_022_weights_that_cannot_be_divided_by_are_refused_at_creatio
     assert (await api.get("/v1/rubrics/mine@1")).status_code == 404
 
 
+@pytest.mark.parametrize("token", ["NaN", "Infinity", "-Infinity"])
+async def test_case_022_a_bare_token_that_is_no_number_is_refused_as_a_weight(
+    api: httpx.AsyncClient, token: str
+) -> None:
+    body = json.dumps(rubric({"levels": scale(1, 2), "weight": 1}, {"levels": scale(1, 2), "weight": "HERE"}))
+    raw = body.replace('"HERE"', token)
+    refused = await api.post("/v1/rubrics", content=raw, headers={"Content-Type": "application/json"})
+    assert (refused.status_code, refused.json()["code"]) == (400, "malformed_request")
+    assert token in refused.json()["detail"]
+    assert (await api.get("/v1/rubrics/mine@1")).status_code == 404
+
+
 @pytest.mark.parametrize(("weights", "right"), [([0.5, 0.5, 0.5], 1 / 3), ([1, 0, 0], 1.0)])
 async def test_case_022_weights_are_relative_and_zero_is_reported_not_scored(
     api: httpx.AsyncClient, service: Service, weights: list[float], right: float

@@ -4,13 +4,15 @@ import socket
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from judge_service.app import Service
 from judge_service.domain.judge import Judge
 from judge_service.domain.principal import Role
+from judge_service.errors import InvalidInput
 from judge_service.judging.submitted import refuse_unsafe
 from judge_service.runs import stored_judges
-from judge_service.settings import Settings
+from judge_service.settings import PROVIDER_KEYS, Settings
 from tests.judge_service.api.requests import pair, paths
 from tests.support.fake_provider import FakeProvider, Reply
 
@@ -85,7 +87,7 @@ async def test_only_admins_set_judges(connect):
         ({"panel": ["longer", "mine"]}, "panel[1]"),
         ({"panel": ["longer"], "quorum": 2}, "quorum"),
         ({"backend": "openai"}, "options.base_url"),
-        ({"backend": "openai", "options": {"base_url": "https://llm.example.org", "api_key_env": "NOT_SET_9"}},
+        ({"backend": "openai", "options": {"base_url": "https://llm.example.org", "api_key_env": "ANYSCALE_API_KEY"}},
          "options.api_key_env"),
         ({"backend": "classifier", "options": {"function": "os:system"}}, "options.function"),
         ({"backend": "recorded", "options": {"file": "/etc/passwd"}}, "options.file"),
@@ -105,20 +107,49 @@ async def test_what_is_wrong_is_named_by_its_field(connect, service, change, pat
 
 
 async def test_a_judge_with_a_key_names_its_variable(connect, service, monkeypatch):
-    monkeypatch.setenv("TEST_HOSTED_KEY", "SECRET-12345")
+    monkeypatch.setenv("GROQ_API_KEY", "SECRET-12345")
     admin = connect(Role.ADMIN)
-    response = await admin.put(
-        "/v1/judges/mine", json=remote("https://llm.example.org/v1", api_key_env="TEST_HOSTED_KEY")
-    )
+    response = await admin.put("/v1/judges/mine", json=remote("https://llm.example.org/v1", api_key_env="GROQ_API_KEY"))
     assert response.status_code == 201, response.text
-    assert response.json()["options"]["api_key_env"] == "TEST_HOSTED_KEY"
+    assert response.json()["options"]["api_key_env"] == "GROQ_API_KEY"
     assert "SECRET-12345" not in response.text
-    assert [judge.options["api_key_env"] for judge in service.store.judges.all()] == ["TEST_HOSTED_KEY"]
+    assert [judge.options["api_key_env"] for judge in service.store.judges.all()] == ["GROQ_API_KEY"]
     for key in ("SECRET-12345", "two words", ""):
         refused = await admin.put("/v1/judges/mine", json=remote("https://llm.example.org/v1", api_key_env=key))
         assert refused.status_code == 422
         assert "options.api_key_env" in paths(refused)
         assert "SECRET-12345" not in refused.text
+
+
+@pytest.mark.parametrize(
+    "name", ["PATH", "DATABASE_URL", "AWS_SECRET_ACCESS_KEY", "openai_api_key", "judge_service_fence_key"]
+)
+async def test_a_variable_that_is_no_key_of_a_provider_is_never_sent(connect, service, monkeypatch, name):
+    monkeypatch.setenv(name, "SECRET-12345")
+    body = remote("https://llm.example.org/v1", api_key_env=name)
+    refused = await connect(Role.ADMIN).put("/v1/judges/mine", json=body)
+    assert refused.status_code == 422
+    assert paths(refused) == ["options.api_key_env"]
+    assert "SECRET-12345" not in refused.text
+    assert service.store.judges.all() == []
+
+
+def test_the_operator_says_which_variables_may_be_named(monkeypatch):
+    def named(name):
+        return Judge.model_validate(remote("https://llm.example.org/v1", api_key_env=name))
+
+    monkeypatch.setenv("JUDGE_SERVICE_KEY_VARIABLES", "OPENAI_API_KEY, TEAM_*_KEY,,*_FENCE_*")
+    settings = Settings()
+    assert settings.key_variables == ("OPENAI_API_KEY", "TEAM_*_KEY", "*_FENCE_*")
+    for allowed in ("OPENAI_API_KEY", "TEAM_A_KEY"):
+        refuse_unsafe(named(allowed), settings)
+    for other in ("GROQ_API_KEY", "TEAM_A_KEY_2", "JUDGE_SERVICE_FENCE_KEY"):
+        with pytest.raises(InvalidInput) as refused:
+            refuse_unsafe(named(other), settings)
+        assert [problem.path for problem in refused.value.fields] == ["options.api_key_env"]
+    refuse_unsafe(named("GROQ_API_KEY"), Settings(key_variables=PROVIDER_KEYS))
+    with pytest.raises(ValidationError):
+        Settings(key_variables=("TEAM KEY",))
 
 
 async def test_a_secret_is_neither_stored_nor_echoed(connect, service):
