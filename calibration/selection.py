@@ -17,7 +17,7 @@ from calibration.agreement import Agreement, PairedLabels
 from calibration.estimate import Estimate, InvalidStatisticInput
 from calibration.intervals import bonett_price, wilson
 from calibration.power import labels_for_difference, tier
-from calibration.resample import DEFAULT_SEED, FAST_RESAMPLES, MIN_GROUPS, Resampler
+from calibration.resample import DEFAULT_SEED, FAST_RESAMPLES, MIN_GROUPS, Resampler, joint_types
 from calibration.tests import holm, mcnemar
 
 MIN_LABELS = 30
@@ -149,6 +149,7 @@ def select(
     human_agreement: Mapping[str, float | None] | None = None,
     resamples: int = FAST_RESAMPLES,
     seed: int = DEFAULT_SEED,
+    resampler: Resampler | None = None,
 ) -> Selection:
     """Choose among `candidates` by raw agreement over all expected cases, or say that it cannot be decided.
 
@@ -156,7 +157,7 @@ def select(
     the majority class. `human_agreement` may also give `alpha` and `ac1`: both below 0.4 means unreliable labels and no
     verdict. `margin` is the non-inferiority margin for choosing a cheaper judge. Holm is over the judges compared with
     the leader. `optimism` is the bootstrap estimate of how much the best of these judges is overrated by having been
-    chosen on these labels; it changes no verdict.
+    chosen on these labels; it changes no verdict. `resampler` is a bootstrap over the same cases whose draws are used.
     """
     if not candidates:
         raise InvalidStatisticInput("at least one judge is needed")
@@ -164,8 +165,11 @@ def select(
         raise InvalidStatisticInput("two judges have the same name")
     labels = [PairedLabels.of(candidate.verdicts, human, classes, groups=groups) for candidate in candidates]
     n = len(labels[0])
+    if resampler is not None and resampler.n_cases != n:
+        raise InvalidStatisticInput("the resampler is not over these cases")
+    draws = resampler or Resampler(n, labels[0].groups, resamples=resamples, seed=seed)
     agreements = [
-        Agreement(paired, paired.resampler(resamples=resamples, seed=seed) if n else None) for paired in labels
+        Agreement(paired, draws.with_types(joint_types(paired.judge, paired.human)) if n else None) for paired in labels
     ]
     baseline = agreements[0].majority_baseline()
     floors = tuple(
@@ -201,10 +205,10 @@ def select(
         return result("none meets the floor", None, [f"{f.judge}: {', '.join(f.failed)}" for f in floors])
     best = max(eligible, key=lambda i: (shares[i], -(candidates[i].cost or 0.0)))
     others = [i for i in eligible if i != best]
-    comparisons = _compare(candidates, right, best, others)
-    worse = {row.other for row in comparisons if row.p_holm is not None and row.p_holm <= alpha}
+    comparisons = _compare(candidates, right, best, others, draws)
+    worse = {row.other for row in comparisons if _is_worse(row, alpha, draws.clustered)}
     leading = [candidates[best].name] + [candidates[i].name for i in others if candidates[i].name not in worse]
-    optimism = _optimism(right[eligible], Resampler(n, labels[0].groups, resamples=resamples, seed=seed))
+    optimism = _optimism(right[eligible], draws)
     if len(leading) == 1:
         return result(
             f"select {leading[0]}", leading[0], (), comparisons=comparisons, leading=leading, optimism=optimism
@@ -300,6 +304,9 @@ def _floors(
         failed.append(f"valid rate {_shown(valid)} below {VALID_RATE:.2f} (lower bound {VALID_RATE_LOWER:.2f})")
     if baseline.value is not None and low < baseline.value:
         failed.append(f"agreement {_shown(raw)}: lower bound under the constant answer's {baseline.value:.3f}")
+    kappa = agreement.kappa()
+    if kappa.value is None:
+        failed.append("kappa null: it cannot be told from chance")
     floor = declared
     known = human_agreement.get("raw_agreement")
     if floor is None and known is not None:
@@ -338,13 +345,40 @@ def _shown(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
+def _is_worse(row: PairedComparison, alpha: float, clustered: bool) -> bool:
+    """Significantly behind the leader; with groups, whose cases are dependent, the interval must say so as well."""
+    low = row.difference.low
+    behind = not clustered or (low is not None and low > 0)
+    return row.p_holm is not None and row.p_holm <= alpha and behind
+
+
 def _compare(
-    candidates: Sequence[Candidate], right: NDArray[np.bool_], best: int, others: Sequence[int]
+    candidates: Sequence[Candidate],
+    right: NDArray[np.bool_],
+    best: int,
+    others: Sequence[int],
+    draws: Resampler,
 ) -> list[PairedComparison]:
+    """The leader against each of `others`; the intervals of grouped cases are from one set of resamples for all."""
+    n = right.shape[1]
+    replicates = None
+    if draws.clustered and others:
+        gains = right[best].astype(np.int8)[:, None] - right[list(others)].T.astype(np.int8)
+        sums = draws.sums(np.column_stack([gains, np.ones(n, dtype=np.int8)]))
+        replicates = sums[:, :-1] / sums[:, -1:]
     rows = []
-    for other in others:
+    for place, other in enumerate(others):
         b, c = int((right[best] & ~right[other]).sum()), int((right[other] & ~right[best]).sum())
-        rows.append((other, bonett_price(b, c, right.shape[1]), mcnemar(b, c)))
+        difference = bonett_price(b, c, n)
+        if replicates is not None and difference.value is not None:
+            difference = draws.interval(
+                difference.value,
+                replicates[:, place],
+                numerator=difference.numerator,
+                denominator=difference.denominator,
+                details=dict(difference.details),
+            )
+        rows.append((other, difference, mcnemar(b, c)))
     adjusted = holm([p.value for _, _, p in rows])
     return [
         PairedComparison(candidates[best].name, candidates[other].name, difference, p, p_holm)

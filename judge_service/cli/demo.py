@@ -103,7 +103,7 @@ async def _tour(settings: "Settings", output: Path, bundled: bool) -> None:
     from judge_service.app import Service
     from judge_service.domain.outcome import Enforcement
     from judge_service.reports.render import to_html, to_json
-    from judge_service.reports.selection import build_report
+    from judge_service.reports.selection import bundle_reports
 
     console = out()
     datasets: list[Dataset] = []
@@ -121,13 +121,16 @@ async def _tour(settings: "Settings", output: Path, bundled: bool) -> None:
             console.print(f"{samples.rubric.id} by {columns[0].judge.name}: {samples.rubric.question}", style="bold")
             console.print(_table(samples, columns[0]))
             console.print()
-    report = build_report(datasets, "Which judge for the sample cases?")
+    report = bundle_reports(datasets, "Which judge for the sample cases?")
     page, data = output / "report.html", output / "report.json"
     page.write_text(to_html(report), encoding="utf-8")
     data.write_text(to_json(report), encoding="utf-8")
     for part in report["parts"]:
-        console.print(f"◌ {part['decision']['sentence']}", markup=False, style="bold")
-        for reason in part["decision"]["reasons"][1:]:
+        decision = part["decision"]
+        console.print(
+            f"{decision['mark']} {part['facts']['rubric']}: {decision['sentence']}", markup=False, style="bold"
+        )
+        for reason in decision["reasons"][1:]:
             console.print(Padding(Text(reason), (0, 0, 0, 2)))
         console.print()
     made_by_model = [

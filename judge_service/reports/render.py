@@ -9,6 +9,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from calibration.estimate import REASON_TEXT, Reason
+from judge_service.reports.selection import parts_of
+from judge_service.reports.tables import tables
 
 MARKS = ("●", "■", "▲", "◆", "✚", "▼")
 """Shapes of judges, in the order they are given; colour never stands alone."""
@@ -73,7 +75,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(percent=percent, reason_text=reason_text, duration=duration)
-    environment.globals.update(segments=segments, OUTCOMES=OUTCOMES, MARKS=MARKS)
+    environment.globals.update(segments=segments, tables=tables, OUTCOMES=OUTCOMES, MARKS=MARKS)
     return environment
 
 
@@ -88,4 +90,4 @@ def standalone(template: str, **values: Any) -> str:
 
 def to_html(report: dict[str, Any]) -> str:
     """The report as one self-contained HTML page."""
-    return standalone("report.html.j2", report=report)
+    return standalone("report.html.j2", report=report, parts=parts_of(report))

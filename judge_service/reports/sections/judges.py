@@ -2,39 +2,65 @@
 
 from typing import Any
 
-from calibration.agreement import Agreement, PairedLabels
-from calibration.resample import Resampler
-from judge_service.reports.dataset import Dataset, ended
-from judge_service.reports.statistics import cost
+from judge_service.reports.dataset import ended
+from judge_service.reports.figures import shown
+from judge_service.reports.spending import spending
+from judge_service.reports.study import Study
 
 ID = "judges"
 TITLE = "Judges side by side"
 
 
-def build(dataset: Dataset) -> dict[str, Any]:
-    """Per judge: agreement and kappa as estimates, outcomes, tokens, cost, latency. Judges keep their given order."""
-    resampler = Resampler(len(dataset.human), dataset.groups)
-    classes = dataset.rubric.scale.names
+def build(study: Study) -> dict[str, Any]:
+    """Per judge the figures that a choice looks at first. Judges keep their given order, which is none of merit.
+
+    Shape: `{n, cases, judges: [row], people, constant}`.
+    `row`: `judge`, `backend`, `baseline`, `description`; figures `agreement`, `kappa`, `ac1`, `valid` (share of cases
+    with a verdict), `consistency` (null for single answers); `outcomes` (counts over all cases), `failed` (labelled
+    cases without a verdict); `ece` (figure or null), `ece_by_chance` and `ece_by_chance_95` (numbers or null);
+    `policy`; `calls`, `prompt_tokens`, `completion_tokens`, `cost_usd`, `cost_known_for`, `cost_per_1000`,
+    `seconds_median`, `seconds_p95`, `seconds_p99`, `seconds_slowest`; `floors`: `{met, failed: [text]}`, null where
+    nothing is selected (a baseline, or no label). `people`: figures `agreement`, `alpha`, `ac1`, `cases` with two
+    labels. `constant`: `answer`, figures `agreement`. A figure is an object with `value`, `low`, `high`, `n`,
+    `undefined_reason` and more (see `reports.figures`).
+    """
+    selection = study.choice.selection
+    floors = {} if selection is None else {row.judge: row for row in selection.floors}
     judges = []
-    for column in dataset.columns:
-        labels = PairedLabels.of(
-            dataset.predicted(column),
-            dataset.human,
-            classes,
-            groups=dataset.groups,
-            ordered=dataset.rubric.scale.ordered,
-        )
-        agreement = Agreement(labels, resampler)
+    for place, (column, whole, figures) in enumerate(
+        zip(study.labelled.columns, study.dataset.columns, study.figures, strict=True)
+    ):
+        agreement = figures.agreement
+        ece = None if figures.confidence is None else figures.confidence["ece"]
+        floor = floors.get(column.judge.name)
         judges.append(
             {
                 "judge": column.judge.name,
                 "backend": column.judge.backend,
                 "baseline": column.baseline,
                 "description": column.judge.description,
-                "agreement": agreement.raw().to_dict(),
-                "kappa": agreement.kappa().to_dict(),
-                "outcomes": dict(ended(column.judgments)),
-                **cost(column),
+                "agreement": shown(agreement["raw_agreement"]),
+                "kappa": shown(agreement["cohen_kappa"]),
+                "ac1": shown(agreement["gwet_ac1"]),
+                "valid": shown(agreement["valid_rate"]),
+                "consistency": None if figures.position is None else shown(figures.position["consistency"]),
+                "outcomes": dict(ended(whole.judgments)),
+                "failed": sum(label is None for label in study.labelled.predicted(column)),
+                "ece": None if ece is None else shown(ece),
+                "ece_by_chance": None if ece is None else ece.details.get("null_mean"),
+                "ece_by_chance_95": None if ece is None else ece.details.get("null_q95"),
+                "policy": study.choice.policies[place].policy,
+                **spending(whole),
+                "floors": None if floor is None else {"met": floor.met, "failed": list(floor.failed)},
             }
         )
-    return {"n": len(dataset.human), "cases": len(dataset.items), "judges": judges}
+    return {
+        "n": study.n,
+        "cases": len(study.dataset.items),
+        "judges": judges,
+        "people": {
+            "agreement": shown(study.ceiling["s1"]),
+            "cases": sum(len(cast) >= 2 for cast in study.votes),
+        },
+        "constant": study.constant,
+    }

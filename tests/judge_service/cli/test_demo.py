@@ -48,8 +48,8 @@ def test_the_tour_and_again_without_a_call(cli: CommandLine, monkeypatch: pytest
     assert first.exit_code == 0, first.output
     assert again.exit_code == 0, again.output
     assert asked >= 24 + 12
-    assert "Not enough evidence to choose a judge for faithfulness@1." in first.stdout
-    assert "Not enough evidence to choose a judge for pairwise@1." in first.stdout
+    assert "faithfulness@1: Not enough evidence to choose. Missing: at least" in first.stdout
+    assert "pairwise@1: Not enough evidence to choose. Missing: at least" in first.stdout
     for name in ("faith-en-01", "faith-de-05", "pair-en-01", "pair-de-05"):
         assert name in first.stdout
     assert "uncalibrated" in first.stdout
@@ -58,7 +58,7 @@ def test_the_tour_and_again_without_a_call(cli: CommandLine, monkeypatch: pytest
     assert str(folder / "report.html") in first.stdout.replace("\n", "")
     assert "No call was made" in again.stdout
     report = json.loads((folder / "report.json").read_text())
-    assert [part["rubric"] for part in report["parts"]] == ["faithfulness@1", "pairwise@1"]
+    assert [part["facts"]["rubric"] for part in report["parts"]] == ["faithfulness@1", "pairwise@1"]
     names = [row["judge"] for row in report["parts"][1]["sections"][0]["data"]["judges"]]
     assert names == ["embedded", "constant", "longer", "overlap"]
     assert (folder / "report.html").read_text().startswith("<!doctype html>")

@@ -16,7 +16,7 @@ from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason, NotApplicableReason, Outcome
 from judge_service.reports.dataset import Dataset, JudgeColumn, LabelledItem, answer_in, ended, line_up
 from judge_service.reports.render import segments, to_html, to_json
-from judge_service.reports.selection import build_report
+from judge_service.reports.selection import bundle_reports as report_of
 from rubrics.registry import get_rubric
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
@@ -84,7 +84,7 @@ LABELS: list[str | None] = ["A", "B", "A", "tie", "A"]
 
 
 def test_counts_agreement_and_failures_in_the_denominator() -> None:
-    report = build_report([dataset(ANSWERS, LABELS)], "Which?", now=NOW)
+    report = report_of([dataset(ANSWERS, LABELS)], "Which?", now=NOW)
     model, longer = section(report, "judges")["judges"]
     assert (model["agreement"]["numerator"], model["agreement"]["denominator"]) == (2, 5)
     assert model["agreement"]["value"] == pytest.approx(0.4)
@@ -99,7 +99,7 @@ def test_counts_agreement_and_failures_in_the_denominator() -> None:
 
 
 def test_order_figures_count_pairs_judged_both_ways() -> None:
-    model, longer = section(build_report([dataset(ANSWERS, LABELS)], "t"), "order")["judges"]
+    model, longer = section(report_of([dataset(ANSWERS, LABELS)], "t"), "order")["judges"]
     assert (model["pairs"], model["consistency"]["numerator"]) == (4, 3)
     assert (model["shown_first"], model["shown_second"], model["ties"]) == (4, 2, 2)
     assert model["to_first"], model["to_second"] == (1, 0)
@@ -108,13 +108,13 @@ def test_order_figures_count_pairs_judged_both_ways() -> None:
 
 
 def test_outcomes_add_up_and_name_reasons() -> None:
-    model, _ = section(build_report([dataset(ANSWERS, LABELS)], "t"), "outcomes")["judges"]
+    model, _ = section(report_of([dataset(ANSWERS, LABELS)], "t"), "outcomes")["judges"]
     assert sum(model["counts"].values()) == model["n"] == 5
     assert model["reasons"] == {"judge_error: timeout": 1}
 
 
 def test_disagreements_of_the_model_carry_texts_and_notes() -> None:
-    found = section(build_report([dataset(ANSWERS, LABELS)], "t"), "disagreements")
+    found = section(report_of([dataset(ANSWERS, LABELS)], "t"), "disagreements")
     assert [case["id"] for case in found["cases"]] == ["c1", "c2", "c4"]
     assert (found["n"], found["differ"], found["of_judges"]) == (5, 3, ["model"])
     first = found["cases"][0]
@@ -127,11 +127,11 @@ def test_disagreements_of_the_model_carry_texts_and_notes() -> None:
 
 @pytest.mark.parametrize("n", [1, 29])
 def test_under_30_labels_nothing_is_recommended(n: int) -> None:
-    report = build_report([dataset([("A", "A")] * n, ["A"] * n)], "t")
+    report = report_of([dataset([("A", "A")] * n, ["A"] * n)], "t")
     decision = report["parts"][0]["decision"]
     assert decision["pattern"] == "not_enough_evidence"
     assert decision["missing_labels"] == 30 - n
-    assert decision["sentence"].startswith("Not enough evidence to choose a judge for pairwise@1.")
+    assert decision["sentence"].startswith("Not enough evidence to choose. Missing: at least ")
     assert f"at least {30 - n} more labelled case" in decision["sentence"]
     page = to_html(report)
     assert decision["sentence"] in page
@@ -139,19 +139,19 @@ def test_under_30_labels_nothing_is_recommended(n: int) -> None:
 
 
 def test_from_30_labels_the_missing_quantity_changes() -> None:
-    decision = build_report([dataset([("A", "A")] * 30, ["A"] * 30)], "t")["parts"][0]["decision"]
+    decision = report_of([dataset([("A", "A")] * 30, ["A"] * 30)], "t")["parts"][0]["decision"]
     assert (decision["pattern"], decision["missing_labels"]) == ("not_enough_evidence", 70)
 
 
 def test_unlabelled_cases_are_shown_but_not_counted() -> None:
-    report = build_report([dataset(ANSWERS, ["A", "B", "A", "tie", None])], "t")
-    part = report["parts"][0]
+    report = report_of([dataset(ANSWERS, ["A", "B", "A", "tie", None])], "t")
+    part = report["parts"][0]["facts"]
     assert (part["cases"], part["labelled"]) == (5, 4)
     assert section(report, "judges")["judges"][0]["agreement"]["denominator"] == 4
 
 
 def test_a_report_without_any_label_says_why() -> None:
-    report = build_report([dataset(ANSWERS, [None] * 5)], "t")
+    report = report_of([dataset(ANSWERS, [None] * 5)], "t")
     row = section(report, "judges")["judges"][0]
     assert (row["agreement"]["value"], row["agreement"]["undefined_reason"]) == (None, "empty")
     page = to_html(report)
@@ -181,7 +181,7 @@ class Page(HTMLParser):
 
 
 def test_the_page_is_one_file_without_script_and_hostile_text_stays_text() -> None:
-    page = to_html(build_report([dataset(ANSWERS, LABELS)] * 2, f"Which? {HOSTILE}"))
+    page = to_html(report_of([dataset(ANSWERS, LABELS)] * 2, f"Which? {HOSTILE}"))
     parsed = Page()
     parsed.feed(page)
     assert "script" not in parsed.tags
@@ -198,7 +198,7 @@ def test_the_policy_allows_exactly_the_page_s_own_style() -> None:
     import base64
     import hashlib
 
-    page = to_html(build_report([dataset(ANSWERS, LABELS)], "t"))
+    page = to_html(report_of([dataset(ANSWERS, LABELS)], "t"))
     style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)
     assert style is not None
     digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
@@ -206,15 +206,16 @@ def test_the_policy_allows_exactly_the_page_s_own_style() -> None:
 
 
 def test_json_is_what_the_page_shows() -> None:
-    report = build_report([dataset(ANSWERS, LABELS)], "t", now=NOW)
+    report = report_of([dataset(ANSWERS, LABELS)], "t", now=NOW)
     assert json.loads(to_json(report)) == report
     assert report["created_at"] == "2026-01-02T03:04:00+00:00"
-    assert report["format"] == "judge-selection-report/1"
+    assert report["format"] == "judge-selection-reports/2"
+    assert report["parts"][0]["format"] == "judge-selection-report/2"
 
 
 def test_a_large_report_stays_small() -> None:
     n = 400
-    page = to_html(build_report([dataset([("A", "B")] * n, ["A"] * n)], "t"))
+    page = to_html(report_of([dataset([("A", "B")] * n, ["A"] * n)], "t"))
     assert "The first 100 are listed" in page
     assert len(page.encode()) < 2_000_000
 
@@ -222,7 +223,7 @@ def test_a_large_report_stays_small() -> None:
 def test_a_case_that_was_not_judged_is_shown_as_such() -> None:
     full = dataset(ANSWERS, LABELS)
     partial = replace(full, columns=(JudgeColumn(MODEL, (*full.columns[0].judgments[:4], None)), full.columns[1]))
-    report = build_report([partial], "t")
+    report = report_of([partial], "t")
     assert section(report, "judges")["judges"][0]["outcomes"]["not_judged"] == 1
     assert section(report, "judges")["judges"][0]["agreement"]["denominator"] == 5
     assert "model: not judged" in to_html(report)
