@@ -1,0 +1,1 @@
+"""Labelling by people: projects, fair distribution, forms of every rubric, quality, adjudication. Knows no HTTP."""
