@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, meta
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template, meta
 
 _CONTROL = re.compile(
     r"<\|[^<>|\n]{1,64}\|>"  # <|im_start|>, <|eot_id|>, <|endoftext|> and kin
@@ -104,9 +104,22 @@ def _environment(package: str) -> Environment:
     )
 
 
+@lru_cache(maxsize=256)
+def _template(package: str, template: str) -> Template:
+    found = _environment(package).get_template(template)
+    # A plain dict: every rendering copies it, and the chain of maps that it comes as is slow to copy.
+    found.globals = dict(found.globals)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _fixed(package: str, template: str) -> str:
+    return _template(package, template).render().strip()
+
+
 def render(package: str, template: str, **values: Any) -> str:
     """Render the packaged `template` of a rubric folder. Case text enters as values only, never as a template."""
-    return _environment(package).get_template(template).render(**values).strip()
+    return _template(package, template).render(**values).strip() if values else _fixed(package, template)
 
 
 def placeholders(package: str, template: str) -> frozenset[str]:

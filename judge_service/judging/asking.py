@@ -90,6 +90,8 @@ class Asker:
     rubric_hash: str
     judge_hash: str
     cache: CallCache | None = None
+    inputs: str | None = None
+    """Canonical JSON of the case, where the caller has it."""
     fresh: bool = False
     budget: Budget | None = None
     clock: Clock = field(default_factory=Clock)
@@ -112,7 +114,8 @@ class Asker:
         prompt_hash = _prompt_hash(ask)
         key = ""
         if self.cache is not None:
-            key = cache_key(self.rubric_hash, self.judge_hash, capabilities.revision, request, prompt_hash)
+            parts = (self.rubric_hash, self.judge_hash, capabilities.revision, request, prompt_hash)
+            key = cache_key(*parts, self.inputs)
             if not self.fresh and (kept := await self.cache.get(key)) is not None:
                 return self._reuse(kept, request)
         request = await self._fit(request, prompt_hash)
@@ -120,11 +123,9 @@ class Asker:
         while True:
             attempt += 1
             request = replace(request, subject=replace(subject, attempt=attempt))
-            call, reply, failure = await self._once(request, prompt_hash, attempt, waited)
+            call, reply, failure = await self._once(request, prompt_hash, attempt, waited, key)
             self.calls.append(call)
             if reply is not None:
-                if self.cache is not None and not call.raw_cut:
-                    await self.cache.put(key, call)
                 return reply
             error = call.error or CallError(reason=JudgeErrorReason.PROVIDER_ERROR, message="no reply")
             if failure is not None and failure.fatal:
@@ -195,7 +196,7 @@ class Asker:
         raise NoReply(JudgeErrorReason.CONTEXT_OVERFLOW, message)
 
     async def _once(
-        self, request: Request, prompt_hash: str, attempt: int, waited: float
+        self, request: Request, prompt_hash: str, attempt: int, waited: float, key: str
     ) -> tuple[Call, Reply | None, BackendFailure | None]:
         limits = self.judge.limits
         patience = max(limits.timeout_s * _RATE_LIMIT_PATIENCE - waited, 0.0)
@@ -209,6 +210,17 @@ class Asker:
                 # Backends keep their own time limit; this one holds even if a backend does not.
                 async with asyncio.timeout(limits.timeout_s + _GRACE_S):
                     completion = await self.backend.complete(request)
+                elapsed = (self.clock.monotonic() - started) * 1000
+                usage = self._usage(completion)
+                if self.budget is not None:
+                    self.budget.spend(usage)
+                self.gate.spend((usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
+                call = self._call(request, prompt_hash, attempt, started_at, elapsed, completion=completion)
+                call, reply, failed = self._read(request, completion, call)
+                if reply is not None and self.cache is not None and not call.raw_cut:
+                    # Kept before the slot is free: a killed process repeats at most the calls that hold one.
+                    await self.cache.put(key, call)
+                return call, reply, failed
         except BackendFailure as failure:
             elapsed = (self.clock.monotonic() - started) * 1000
             error = CallError(reason=failure.reason, message=redact(storable(failure.message))[:2000])
@@ -228,13 +240,6 @@ class Asker:
             elapsed = (self.clock.monotonic() - started) * 1000
             error = CallError(reason=late.reason, message=message)
             return self._call(request, prompt_hash, attempt, started_at, elapsed, error=error), None, late
-        elapsed = (self.clock.monotonic() - started) * 1000
-        usage = self._usage(completion)
-        if self.budget is not None:
-            self.budget.spend(usage)
-        self.gate.spend((usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
-        call = self._call(request, prompt_hash, attempt, started_at, elapsed, completion=completion)
-        return self._read(request, completion, call)
 
     def _read(
         self, request: Request, completion: Completion, call: Call

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from judge_service.backends.base import Request
 from judge_service.domain.call import Call
-from judge_service.domain.canonical import content_hash
-from rubrics.model import JsonConstraint
+from judge_service.domain.canonical import canonical_json, text_hash
+from rubrics.model import Constraint, JsonConstraint
+from rubrics.records import DecodingModel
 
 
 class CallCache(Protocol):
@@ -36,23 +38,42 @@ class MemoryCache:
         self._calls.setdefault(key, call)
 
 
-def cache_key(rubric_hash: str, judge_hash: str, revision: str | None, request: Request, prompt_hash: str) -> str:
-    """Everything that can change a reply, hashed without joins that could collide at a border."""
-    constraint = request.ask.constraint
-    shape: Any = (
-        dict(constraint.schema) if isinstance(constraint, JsonConstraint) else {"choices": list(constraint.choices)}
-    )
+def cache_key(
+    rubric_hash: str,
+    judge_hash: str,
+    revision: str | None,
+    request: Request,
+    prompt_hash: str,
+    inputs: str | None = None,
+) -> str:
+    """Everything that can change a reply, hashed without joins that could collide at a border.
+
+    `inputs` is the canonical JSON of the request's case, for callers that have it at hand.
+    """
     subject = request.subject
-    parts: Mapping[str, Any] = {
-        "rubric": rubric_hash,
+    rest: Mapping[str, Any] = {
         "judge": judge_hash,
-        "revision": revision,
-        "step": request.ask.step,
-        "prompt": prompt_hash,
-        "inputs": dict(subject.case),
-        "constraint": shape,
         "order": subject.order,
-        "repeat": subject.repeat,
         "probabilities": request.want_probabilities,
+        "prompt": prompt_hash,
+        "repeat": subject.repeat,
+        "revision": revision,
+        "rubric": rubric_hash,
+        "step": request.ask.step,
     }
-    return content_hash(parts)
+    if inputs is None:
+        inputs = canonical_json(dict(subject.case))
+    # The canonical JSON of all parts, put together from pieces that are known: keys in their order.
+    return text_hash(f'{{"constraint":{_shape(request.ask.constraint)},"inputs":{inputs},{canonical_json(rest)[1:]}')
+
+
+_shapes: WeakKeyDictionary[type[DecodingModel], str] = WeakKeyDictionary()
+
+
+def _shape(constraint: Constraint) -> str:
+    if not isinstance(constraint, JsonConstraint):
+        return canonical_json({"choices": list(constraint.choices)})
+    known = _shapes.get(constraint.model)
+    if known is None:
+        known = _shapes[constraint.model] = canonical_json(dict(constraint.schema))
+    return known

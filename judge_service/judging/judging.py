@@ -16,7 +16,7 @@ from typing import Any
 from judge_service.backends.base import Subject
 from judge_service.backends.catalog import BackendPool
 from judge_service.domain.call import Call, Usage
-from judge_service.domain.canonical import content_hash
+from judge_service.domain.canonical import canonical_json, content_hash, text_hash
 from judge_service.domain.case import Case
 from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
 from judge_service.domain.judgment import Confidence, Flag, Judgment, Votes
@@ -77,6 +77,7 @@ class _Work:
     case: Case
     parsed: CaseInput
     dumped: Mapping[str, Any]
+    inputs: str
     fence: Fence
     fresh: bool
     budget: Budget | None
@@ -190,7 +191,8 @@ class Judging:
         started = time.perf_counter()
         parsed = parse_case(rubric, case)
         dumped = parsed.model_dump(mode="json")
-        case_hash = content_hash(dumped)
+        inputs = canonical_json(dumped)
+        case_hash = text_hash(inputs)
         judge_hash = self.judge_hash(judge)
         if (rubric.content_hash, judge_hash) not in self._checked:
             self.check(rubric, judge)
@@ -198,7 +200,7 @@ class Judging:
         identity = self._identity(case, rubric, judge, case_hash)
         texts = _texts(dumped)
         fence = Fence.derive(self.fence_key, f"{rubric.content_hash}|{case_hash}", texts)
-        work = _Work(rubric, case, parsed, dumped, fence, fresh, budget or Budget.of(judge.limits))
+        work = _Work(rubric, case, parsed, dumped, inputs, fence, fresh, budget or Budget.of(judge.limits))
         nothing = rubric.nothing_to_judge(parsed)
         calls: tuple[Call, ...] = ()
         if nothing is not None:
@@ -277,6 +279,7 @@ class Judging:
             rubric_hash=work.rubric.content_hash,
             judge_hash=self.judge_hash(judge),
             cache=self.cache,
+            inputs=work.inputs,
             fresh=work.fresh,
             budget=work.budget,
             clock=self.clock,
@@ -350,7 +353,8 @@ class Judging:
         return result
 
     async def _pair(self, work: _Work, judge: Judge, repeat: int) -> tuple[Finding, list[Call]]:
-        draw = int(content_hash([work.case.id, work.dumped, repeat])[:8], 16)
+        drawn = judge.order_policy is OrderPolicy.SINGLE_DRAWN
+        draw = int(content_hash([work.case.id, work.dumped, repeat])[:8], 16) if drawn else 0
         orders = orders_of(judge.order_policy, draw)
         askers = {order: self._asker(work, judge) for order in orders}
         results = dict(

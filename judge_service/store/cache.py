@@ -1,17 +1,19 @@
 """Calls that need not be paid twice, kept for the judging core, which owns the key and what may be kept."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, select
 
 from judge_service.domain.call import Call
+from judge_service.store.bulk import BulkInsert
 from judge_service.store.engine import Database
 from judge_service.store.lookups import Lookups
 from judge_service.store.tables import CachedCallRow, table
 
 CACHE = table(CachedCallRow)
+_insert = BulkInsert(CACHE, ignore=True)
 
 
 class Cache:
@@ -27,8 +29,8 @@ class Cache:
         return await self._lookups.find(key)
 
     async def put(self, key: str, call: Call) -> None:
-        """Keep a call that had no error; the first of a key stays. Does not wait for the commit."""
-        self._database.submit_batch(self._put, (key, call.model_dump(mode="json")))
+        """Keep a call that had no error; the first of a key stays. Afterwards a killed process does not lose it."""
+        await asyncio.shield(self._database.submit_async(self._put, (key, call), swift=True))
 
     def find(self, key: str) -> Call | None:
         """`get` for synchronous callers."""
@@ -44,13 +46,8 @@ class Cache:
         with self._database.read() as connection:
             return {row.key: Call.model_validate(row.document) for row in connection.execute(query)}
 
-    def _put(self, connection: Connection, items: Sequence[tuple[str, dict[str, Any]]]) -> list[None]:
-        first = dict(reversed(items))
-        there = set(connection.execute(select(CACHE.c.key).where(CACHE.c.key.in_(first))).scalars())
+    def _put(self, connection: Connection, items: Sequence[tuple[str, Call]]) -> list[None]:
         now = self._clock()
-        rows = [
-            {"key": key, "document": document, "created_at": now} for key, document in first.items() if key not in there
-        ]
-        if rows:
-            connection.execute(insert(CACHE), rows)
+        first = dict(reversed(items))
+        _insert(connection, [{"key": key, "document": call, "created_at": now} for key, call in first.items()])
         return [None] * len(items)

@@ -11,17 +11,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, insert, select, update
+from sqlalchemy import Connection, Select, select, update
 from sqlalchemy.exc import IntegrityError
 
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
+from judge_service.store.bulk import BulkInsert
 from judge_service.store.engine import Database
 from judge_service.store.lookups import Lookups
 from judge_service.store.tables import CallRow, JudgmentRow, table
 
 JUDGMENTS = table(JudgmentRow)
 CALLS = table(CallRow)
+_insert_judgments, _insert_calls = BulkInsert(JUDGMENTS), BulkInsert(CALLS)
 _USAGE = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 _BOOKKEEPING = ("superseded_at", "run_id")
 _CONFLICT_ATTEMPTS = 5
@@ -62,7 +64,13 @@ class Judgments:
 
     async def record_async(self, judgment: Judgment, run_id: str | None = None, *, replace: bool = False) -> Judgment:
         """`record` for async callers. Cancelling the wait does not undo the write."""
-        return await asyncio.shield(asyncio.wrap_future(self.submit(judgment, run_id, replace=replace)))
+        return await asyncio.shield(self.submit_async(judgment, run_id, replace=replace))
+
+    def submit_async(
+        self, judgment: Judgment, run_id: str | None = None, *, replace: bool = False
+    ) -> "asyncio.Future[Judgment]":
+        """`submit` for the running event loop: recorded for good once the process may be killed."""
+        return self._database.submit_async(self._record, _Entry(judgment, run_id, replace), swift=True)
 
     def submit(self, judgment: Judgment, run_id: str | None = None, *, replace: bool = False) -> "Future[Judgment]":
         """Queue a record; the future is done after the commit, with what is now current."""
@@ -146,10 +154,8 @@ class Judgments:
         if superseded:
             statement = update(JUDGMENTS).where(JUDGMENTS.c.id.in_(superseded), JUDGMENTS.c.superseded_at.is_(None))
             connection.execute(statement.values(superseded_at=now))
-        if rows:
-            connection.execute(insert(JUDGMENTS), rows)
-        if calls:
-            connection.execute(insert(CALLS), calls)
+        _insert_judgments(connection, rows)
+        _insert_calls(connection, calls)
         known = set(answers) - written.keys()
         if known:
             stored = load(connection, select(JUDGMENTS).where(JUDGMENTS.c.id.in_(known)))

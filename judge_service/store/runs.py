@@ -15,12 +15,14 @@ from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
 from judge_service.domain.run import PlannedCase, Run, RunStatus
 from judge_service.errors import Conflict, NotFound
+from judge_service.store.bulk import BulkInsert
 from judge_service.store.engine import Database
 from judge_service.store.judgments import CALLS, JUDGMENTS, load
 from judge_service.store.tables import RunCaseRow, RunRow, table
 
 RUNS = table(RunRow)
 CASES = table(RunCaseRow)
+_insert_cases = BulkInsert(CASES)
 
 _CURRENT = and_(JUDGMENTS.c.identity == CASES.c.identity, JUDGMENTS.c.superseded_at.is_(None))
 _ROWS = 500
@@ -155,9 +157,9 @@ class Runs:
                 if case.identity in taken:
                     raise Conflict(f"Case {case.case.id!r} is in run {run_id} twice.", extra={"case_id": case.case.id})
                 taken.add(case.identity)
-                document = case.case.model_dump(mode="python")
-                rows.append({"run_id": run_id, "position": case.position, "identity": case.identity, "case": document})
-            connection.execute(insert(CASES), rows)
+                place = {"run_id": run_id, "position": case.position}
+                rows.append({**place, "identity": case.identity, "case": case.case})
+            _insert_cases(connection, rows)
             more = RUNS.c.n_planned + len(new)
             connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(n_planned=more))
             return len(new)

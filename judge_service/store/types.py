@@ -9,6 +9,8 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError, to_json
 from sqlalchemy import DateTime, Dialect, Text
 from sqlalchemy.types import TypeDecorator
 
@@ -56,6 +58,26 @@ class ExactText(TypeDecorator[str]):
         return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), value)
 
 
+def json_text(value: Any) -> str:
+    """`value` (plain, or a Pydantic record) as compact ASCII JSON. Raises ValueError for NaN or Infinity, TypeError for what is no JSON."""
+    if not value and isinstance(value, dict | list | tuple):
+        # Most columns of a call are empty.
+        return "{}" if isinstance(value, dict) else "[]"
+    try:
+        text = to_json(value, ensure_ascii=True).decode()
+    except PydanticSerializationError:
+        # A lone surrogate, or no JSON at all.
+        return _strict(value)
+    if "NaN" in text or "Infinity" in text:
+        return _strict(value)
+    return text
+
+
+def _strict(value: Any) -> str:
+    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    return json.dumps(plain, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
 class JsonText(TypeDecorator[Any]):
     """A JSON value as ASCII text, so that any string in it survives. Python None is SQL NULL. Refuses NaN."""
 
@@ -66,8 +88,8 @@ class JsonText(TypeDecorator[Any]):
         """Dump. Raises ValueError for NaN or Infinity, TypeError for what is no JSON."""
         if value is None:
             return None
-        return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+        return json_text(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
         """Load."""
-        return None if value is None else json.loads(value)
+        return None if value is None else {} if value == "{}" else json.loads(value)

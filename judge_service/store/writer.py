@@ -1,15 +1,19 @@
 """The one writer: a thread that takes what waits, commits it as one group, and then answers.
 
-Owns order, grouping, repetition after a lost lock or connection. A write is answered only after its commit.
+Owns order, grouping, repetition after a lost lock or connection. A write is answered only after its commit: from then
+on a killed process does not undo it. One that is `swift` may still be undone, for a moment, by a power cut.
 """
 
+import asyncio
+import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -24,20 +28,27 @@ I = TypeVar("I")  # noqa: E741
 
 GROUP = 256
 """Most writes in one commit. A group is what gathered during the commit before; nothing waits to fill one."""
-RETRY_AFTER_S = (0.02, 0.1, 0.5, 1.0, 2.0, 4.0)
+RETRY_AFTER_S = (0.02, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0)
 """Pauses before a group is tried again after a lock, a deadlock or a lost connection."""
+SETTLE_S = 0.5
+"""How long swift writes may stay in the operating system's memory before the disk has them."""
 
 log = logging.getLogger(__name__)
 
+Apply = Callable[[Connection, Sequence[Any]], Sequence[Any]]
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
 class _Job:
-    apply: Callable[[Connection, Sequence[Any]], Sequence[Any]]
+    """`waiter` is a thread's future, or an event loop with a future of that loop."""
+
+    apply: Apply
     item: Any
-    future: "Future[Any]" = field(default_factory=Future)
+    swift: bool
+    waiter: "Future[Any] | tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]]"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Answer:
     job: _Job
     value: Any = None
@@ -49,43 +60,73 @@ def _alone(connection: Connection, works: Sequence[Callable[[Connection], Any]])
 
 
 class Writer:
-    """Serialises writes. `transaction` opens one write transaction that commits on leaving."""
+    """Serialises writes.
 
-    def __init__(self, transaction: Callable[[], AbstractContextManager[Connection]]) -> None:
+    `transaction(swift)` opens one write transaction that commits on leaving. `settle` brings swift commits to the
+    disk; it may block.
+    """
+
+    def __init__(
+        self, transaction: Callable[[bool], AbstractContextManager[Connection]], settle: Callable[[], None]
+    ) -> None:
         self._transaction = transaction
+        self._bring_to_disk = settle
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
         self._pause = threading.Event()
         self._thread: threading.Thread | None = None
+        self._settler: threading.Thread | None = None
+        self._unsettled = threading.Event()
 
     def submit(self, work: Callable[[Connection], T]) -> "Future[T]":
         """Do `work` alone inside a group. An error it raises undoes this work only and becomes the future's error."""
-        return self._put(_Job(_alone, work))
+        return self._in_thread(_alone, work, swift=False)
 
-    def submit_batch(self, apply: Callable[[Connection, Sequence[I]], Sequence[T]], item: I) -> "Future[T]":
+    def submit_batch(
+        self, apply: Callable[[Connection, Sequence[I]], Sequence[T]], item: I, *, swift: bool = False
+    ) -> "Future[T]":
         """Let `apply` handle `item` with others of its kind; it returns one result an item, in order."""
-        return self._put(_Job(apply, item))
+        return self._in_thread(apply, item, swift=swift)
+
+    def submit_async(
+        self, apply: Callable[[Connection, Sequence[I]], Sequence[T]], item: I, *, swift: bool = False
+    ) -> "asyncio.Future[T]":
+        """`submit_batch` for the running event loop, which is woken once a group and not once an item."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._put(_Job(apply, item, swift, (loop, future)))
+        return future
 
     def close(self) -> None:
         """Do what was accepted, then stop. Safe to call twice."""
         with self._lock:
             already, self._closed = self._closed, True
-            thread = self._thread
+            thread, settler = self._thread, self._settler
             if thread is not None and not already:
                 self._queue.put(None)
         if thread is not None:
             thread.join()
+        self._pause.set()
+        self._unsettled.set()
+        if settler is not None:
+            settler.join()
 
-    def _put(self, job: _Job) -> "Future[Any]":
+    def _in_thread(self, apply: Apply, item: Any, *, swift: bool) -> "Future[Any]":
+        future: Future[Any] = Future()
+        self._put(_Job(apply, item, swift, future))
+        return future
+
+    def _put(self, job: _Job) -> None:
         with self._lock:
             if self._closed:
                 raise StoreError("The database is closed.")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
+                self._settler = threading.Thread(target=self._settle, name="store-settler", daemon=True)
                 self._thread.start()
+                self._settler.start()
             self._queue.put(job)
-        return job.future
 
     def _work(self) -> None:
         open_ = True
@@ -102,23 +143,27 @@ class Writer:
                     break
             open_ = job is not None
             if jobs:
-                self._settle(jobs)
+                _deliver(self._commit(jobs))
 
-    def _settle(self, jobs: list[_Job]) -> None:
-        for answer in self._commit(jobs):
-            # A caller that stopped waiting does not undo the write.
-            if not answer.job.future.set_running_or_notify_cancel():
-                continue
-            if answer.error is not None:
-                answer.job.future.set_exception(answer.error)
-            else:
-                answer.job.future.set_result(answer.value)
+    def _settle(self) -> None:
+        """Bring swift commits to the disk, at most `SETTLE_S` after them."""
+        while True:
+            self._unsettled.wait()
+            self._unsettled.clear()
+            closing = self._pause.wait(SETTLE_S)
+            try:
+                self._bring_to_disk()
+            except OSError as error:
+                log.warning("recorded judgments may not be on the disk yet: %s", error.strerror)
+            if closing:
+                return
 
     def _commit(self, jobs: list[_Job]) -> list[_Answer]:
         pauses = iter(RETRY_AFTER_S)
+        swift = all(job.swift for job in jobs)
         while True:
             try:
-                with self._transaction() as connection:
+                with self._transaction(swift) as connection:
                     answers = [answer for group in _kinds(jobs) for answer in self._apply(connection, group)]
             except SQLAlchemyError as error:
                 pause = next(pauses, None) if transient(error) else None
@@ -131,6 +176,8 @@ class Writer:
                 log.exception("a group of writes failed")
                 return [_Answer(job, error=error) for job in jobs]
             else:
+                if swift:
+                    self._unsettled.set()
                 return answers
 
     def _apply(self, connection: Connection, jobs: list[_Job]) -> list[_Answer]:
@@ -153,9 +200,48 @@ class Writer:
 
 
 def _kinds(jobs: list[_Job]) -> list[list[_Job]]:
-    """Neighbours of one kind together; works of their own one by one, so that a failure undoes one only."""
+    """Jobs of one kind together, in the order of their first; works of their own one by one, so that a failure undoes
+    one only. A work of its own is never passed by others.
+    """
     kinds: list[list[_Job]] = []
-    for apply, group in groupby(jobs, key=lambda job: job.apply):
+    for alone, group in groupby(jobs, key=lambda job: job.apply is _alone):
         members = list(group)
-        kinds.extend([[job] for job in members] if apply is _alone else [members])
+        if alone:
+            kinds.extend([job] for job in members)
+            continue
+        by_kind: dict[Apply, list[_Job]] = defaultdict(list)
+        for job in members:
+            by_kind[job.apply].append(job)
+        kinds.extend(by_kind.values())
     return kinds
+
+
+def _deliver(answers: Iterable[_Answer]) -> None:
+    """Wake those who wait: threads one by one, each event loop once. Who stopped waiting does not undo a write."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Answer]] = defaultdict(list)
+    for answer in answers:
+        waiter = answer.job.waiter
+        if not isinstance(waiter, Future):
+            by_loop[waiter[0]].append(answer)
+        elif not waiter.set_running_or_notify_cancel():
+            continue
+        elif answer.error is not None:
+            waiter.set_exception(answer.error)
+        else:
+            waiter.set_result(answer.value)
+    for loop, group in by_loop.items():
+        # A loop that was closed has nobody who waits.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(_resolve, group)
+
+
+def _resolve(answers: list[_Answer]) -> None:
+    for answer in answers:
+        waiter = answer.job.waiter
+        future = waiter if isinstance(waiter, Future) else waiter[1]
+        if future.done():
+            continue
+        if answer.error is not None:
+            future.set_exception(answer.error)
+        else:
+            future.set_result(answer.value)

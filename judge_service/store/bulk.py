@@ -1,0 +1,59 @@
+"""Inserts of many rows: few statements of many rows each, prepared once.
+
+Owns the SQL text of a plain INSERT and how a row becomes parameters. Knows no subject. SQLite gives other threads the
+interpreter after every statement and has to wait for it again, so a statement a row is slow beside a busy thread.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Dialect, Table
+
+_SIZES = (64, 16, 4, 1)
+"""Rows of one statement: few sizes, so that drivers keep them prepared; far below every limit of parameters."""
+
+
+class BulkInsert:
+    """INSERT of full rows into `table`; `ignore` leaves out rows whose key is there already."""
+
+    def __init__(self, table: Table, *, ignore: bool = False) -> None:
+        self._table = table
+        self._ignore = ignore
+        self._columns: dict[str, list[tuple[str, Any]]] = {}
+        self._statements: dict[tuple[str, int], str] = {}
+
+    def __call__(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert `rows`, each a mapping with every column by its name. Nothing happens without rows."""
+        if not rows:
+            return
+        dialect = connection.dialect
+        columns = self._columns.get(dialect.name) or self._prepare(dialect)
+        for batch in _batches(rows):
+            values = tuple(
+                row[name] if process is None else process(row[name]) for row in batch for name, process in columns
+            )
+            connection.exec_driver_sql(self._statements[dialect.name, len(batch)], values)
+
+    def _prepare(self, dialect: Dialect) -> list[tuple[str, Any]]:
+        quote = dialect.identifier_preparer.quote
+        columns = [
+            (column.name, column.type.dialect_impl(dialect).bind_processor(dialect)) for column in self._table.columns
+        ]
+        names = ", ".join(quote(name) for name, _ in columns)
+        mark = "?" if dialect.paramstyle == "qmark" else "%s"
+        marks = f"({', '.join([mark] * len(columns))})"
+        conflict = " ON CONFLICT DO NOTHING" if self._ignore else ""
+        for size in _SIZES:
+            self._statements[dialect.name, size] = (
+                f"INSERT INTO {quote(self._table.name)} ({names}) VALUES {', '.join([marks] * size)}{conflict}"  # noqa: S608
+            )
+        self._columns[dialect.name] = columns
+        return columns
+
+
+def _batches(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    start = 0
+    for size in _SIZES:
+        while len(rows) - start >= size:
+            yield rows[start : start + size]
+            start += size
