@@ -21,6 +21,8 @@ FAILED = 1
 """Nothing was scored, or the command could not do its work."""
 USAGE = 2
 """The command line itself was wrong."""
+COULD_NOT_RUN = 3
+"""A command that decides could not: its 1 and 2 are decisions."""
 STOPPED = 130
 """Stopped by hand with Ctrl+C."""
 
@@ -91,3 +93,39 @@ class Commands(typer.core.TyperGroup):
             name = f"{error.filename}: " if error.filename else ""
             typer.echo(f"Error: {name}{error.strerror or error}", err=True)
             raise typer.Exit(FAILED) from error
+
+
+_UsageError: Any = typer.BadParameter.__mro__[1]
+"""The parent of every complaint about a command line; Typer does not name it itself."""
+
+
+class DecidingCommand(typer.core.TyperCommand):
+    """A command whose exit codes 0, 1 and 2 are decisions: whatever keeps it from deciding ends with 3."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Read the command line. What is wrong with it keeps its message and gets exit code 3."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except _UsageError as error:
+            error.exit_code = COULD_NOT_RUN
+            raise
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Anything that stops it is said and ends with exit code 3."""
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, KeyboardInterrupt):
+            raise
+        except _UsageError as error:
+            error.exit_code = COULD_NOT_RUN
+            raise
+        except JudgeServiceError as error:
+            report_error(error)
+            raise typer.Exit(COULD_NOT_RUN) from error
+        except Exception as error:
+            import traceback
+
+            from judge_service.telemetry import redact
+
+            typer.echo(redact("".join(traceback.format_exception(error))), err=True, nl=False)
+            raise typer.Exit(COULD_NOT_RUN) from error

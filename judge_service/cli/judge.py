@@ -91,10 +91,9 @@ async def _judge(
     from judge_service.app import Service
     from judge_service.cli.progress import progress_bar
     from judge_service.cli.running import Stopped, identify, judge_all
-    from judge_service.domain.run import SET_SOURCE
     from judge_service.errors import InvalidInput
 
-    cases = _FileOfCases(path, rubric, limit)
+    cases = FileOfCases(path, rubric, limit)
     async with Service.open(settings) as service:
         who = service.roster.get(judge_name)
         service.judging.check(rubric, who)
@@ -111,7 +110,7 @@ async def _judge(
                     rubric,
                     who,
                     work,
-                    source=f"./{path.name}" if path.name.startswith(SET_SOURCE) else path.name,
+                    source=cases.source,
                     retry_errors=retry_errors,
                     fresh=fresh,
                     concurrency=concurrency,
@@ -127,14 +126,23 @@ async def _judge(
         return write_judgments(service, cases, rubric, who, output)
 
 
-class _FileOfCases:
-    """The cases of a file, read from the start each time; remembers what became of unknown fields."""
+class FileOfCases:
+    """The cases of a file, read from the start each time; `notices` say what became of unknown fields."""
 
     def __init__(self, path: Path, rubric: "Rubric[Any]", limit: int | None) -> None:
         self._path, self._rubric, self._limit = path, rubric, limit
         self.notices: list[str] = []
 
+    @property
+    def source(self) -> str:
+        """What a run over the file is named after: the file, and never a calibration set."""
+        from judge_service.domain.run import SET_SOURCE
+
+        name = self._path.name
+        return f"./{name}" if name.startswith(SET_SOURCE) else name
+
     def __call__(self) -> "Iterator[Case]":
+        """The cases. Raises InvalidInput naming the bad lines."""
         from judge_service.runs.casefile import read_cases
 
         with self._path.open("rb") as lines:

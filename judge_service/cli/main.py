@@ -8,6 +8,7 @@ import typer
 from judge_service.cli import (
     agreement,
     demo,
+    gate,
     judge,
     judges,
     keys,
@@ -20,9 +21,12 @@ from judge_service.cli import (
     users,
     version,
 )
-from judge_service.cli.console import Commands
+from judge_service.cli.console import Commands, DecidingCommand
 
-EPILOG = "Exit codes: 0 done; 1 nothing was scored, or it failed; 2 the command line itself was wrong."
+EPILOG = (
+    "Exit codes: 0 done; 1 nothing was scored, or it failed; 2 the command line itself was wrong. Commands that decide "
+    "have their own: see their help."
+)
 
 app = typer.Typer(
     name="judge-service",
@@ -39,6 +43,7 @@ app.command(name="judge")(judge.judge)
 app.command(name="agreement")(agreement.agreement)
 app.command(name="calibrate")(statistics.calibrate)
 app.command(name="stats")(statistics.stats)
+app.command(name="gate", cls=DecidingCommand)(gate.gate)
 app.add_typer(runs.app, name="runs")
 app.add_typer(rubrics.app, name="rubrics")
 app.add_typer(judges.app, name="judges")

@@ -13,7 +13,7 @@ from typer.main import get_command
 from judge_service.cli.main import app
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, commands
 
-LANGUAGES = {"bash", "json", "toml", "python"}
+LANGUAGES = {"bash", "json", "toml", "python", "yaml"}
 LINK = re.compile(r"\[[^\]]*\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
 
 
