@@ -43,10 +43,12 @@ class Reason(enum.StrEnum):
     NOT_ORDERED = "not_ordered"
     NOT_ESTIMATED = "not_estimated"
     MIXED_CONDITIONS = "mixed_conditions"
+    NO_REPEATS = "no_repeats"
 
 
 REASON_TEXT: Mapping[Reason, str] = {
     Reason.EMPTY: "there is nothing to count",
+    Reason.NO_REPEATS: "no case was judged more than once",
     Reason.N_BELOW_2: "at least two cases are needed",
     Reason.ONE_CLASS: "only one class used",
     Reason.NO_PAIRABLE_UNITS: "no case has two ratings",

@@ -6,7 +6,7 @@ from typing import Any
 from judge_service.domain.call import Call, Usage
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Enforcement, Outcome
-from judge_service.runs.aggregate import Aggregate, MeanScore, PairCounts, Totals
+from judge_service.runs.aggregate import Aggregate, MeanConsistency, MeanScore, PairCounts, Totals
 
 _AT = datetime(2026, 1, 15, 9, 30, tzinfo=UTC)
 
@@ -105,6 +105,9 @@ RUN: dict[str, Any] = {
         labels={"A": 1, "B": 0, "tie": 0},
         mean_score=MeanScore(value=1.0, n=1, n_failed=0, low_bound=1.0, high_bound=1.0),
         pairs=PairCounts(wins_a=1, wins_b=0, ties=0, inconsistent=0, n=1, win_rate_a=1.0, win_rate_b=0.0),
+        self_consistency=MeanConsistency(
+            value=None, n=0, n_unstable=0, undefined_reason="no case was judged more than once"
+        ),
         usage=Totals(prompt_tokens=None, completion_tokens=None, cost_usd=None),
     ).model_dump(mode="json"),
     "results_url": "/v1/runs/run_0d9c8b7a6f5e4d3c2b1a0f9e8d7c6b5a/results",

@@ -186,7 +186,8 @@ async def describe(services: Services, run: Run) -> dict[str, Any]:
         # The run was made by another version of the program: its rows are still readable.
         rubric = None
     if rubric is not None:
-        numbers = aggregate(rubric, counts, max(run.n_planned, n_judged)).model_dump(mode="json")
+        panel = bool(run.judge.panel)
+        numbers = aggregate(rubric, counts, max(run.n_planned, n_judged), panel=panel).model_dump(mode="json")
     live = services.background.progress(run.id)
     return {
         **run.model_dump(mode="json", exclude={"judge", "worker", "heartbeat_at", "planned", "n_planned"}),

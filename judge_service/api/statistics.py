@@ -218,6 +218,8 @@ async def read_calibration(
                 "coverage": {**_ESTIMATE, "value": 0.983},
                 "mean_score": {**_ESTIMATE, "method": "t"},
                 "bounds": {"low": 0.79, "high": 0.82, "n": 120},
+                "self_consistency": {**_ESTIMATE, "value": 0.96, "low": 0.94, "high": 0.98, "method": "t"},
+                "unstable": {**_ESTIMATE, "value": 0.1, "low": 0.06, "high": 0.17, "method": "wilson"},
                 "corrected": None,
             },
         ),

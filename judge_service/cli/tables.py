@@ -263,6 +263,12 @@ def aggregate_tables(found: Mapping[str, Any]) -> "Iterator[Table]":
             "" if ends is None else f"{ends['low']:.2f} / {ends['high']:.2f}",
         )
     yield table
+    if found["self_consistency"]["value"] is not None:
+        steady = Table("Repeats", "Mean vote share", "Unstable cases %", box=None, padding=(0, 2, 0, 0))
+        for name, part in parts.items():
+            figures = (estimate(part["self_consistency"]), estimate(part["unstable"], share=True))
+            steady.add_row(escape(name), *figures)
+        yield steady
     labels = Table("Label", "Share %", box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     fixed = found["corrected"]
     if fixed is not None:

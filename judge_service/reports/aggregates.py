@@ -18,6 +18,7 @@ from judge_service.domain.calibration import Calibration
 from judge_service.domain.outcome import Outcome
 from judge_service.domain.run import Run
 from judge_service.errors import FieldProblem, InvalidInput, NotFound
+from judge_service.reports.consistency import self_consistency
 from judge_service.reports.trust import StoredTrust
 from judge_service.store import ResultRow, Store
 from rubrics.model import Rubric
@@ -104,7 +105,8 @@ def correction_of(store: Store, run: Run, rows: Iterable[ResultRow]) -> Correcti
 def aggregate_rows(
     rubric: Rubric[Any], rows: Sequence[ResultRow], *, mix: bool = False, correction: Correction | None = None
 ) -> dict[str, Any]:
-    """Counts, coverage, mean score with interval and bounds, the share of every label, and corrected shares.
+    """Counts, coverage, mean score with interval and bounds, the share of every label, corrected shares, and how
+    far repeats say the same.
 
     `bounds` are the mean if every case without an outcome that counts (judge error, inconsistent, not judged) had had
     the scale's minimum or maximum.
@@ -136,6 +138,7 @@ def aggregate_rows(
         else {"low": (total + failed * scale.minimum) / n, "high": (total + failed * scale.maximum) / n, "n": n},
         "labels": {name: _share(scored, name, mixed) for name in scale.names},
     }
+    found |= self_consistency(rows, units_of(rows))
     if mixed:
         found["by_enforcement"] = {
             str(kind): mean_score([row for row in scored if row.enforcement == kind], rubric).to_dict()

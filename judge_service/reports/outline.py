@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from calibration.estimate import Reason
 from judge_service.reports.render import OUTCOMES, reason_text
 
 
@@ -231,9 +232,11 @@ def _slice(found: Mapping[str, Any]) -> Part:
 
 def _consistency(report: Mapping[str, Any]) -> Part | None:
     found = report["numbers"].get("self_consistency")
-    if found is None:
+    if found is None or found["undefined_reason"] == Reason.NO_REPEATS:
         return None
-    grid = Grid("Self-consistency", ("Figure", "Value"), ((_text("Mean vote share"), figure(found)),))
+    rows = [(_text("Mean vote share"), figure(found))]
+    rows.append((_text("Unstable cases %"), figure(report["numbers"]["unstable"], share=True)))
+    grid = Grid("Self-consistency", ("Figure", "Value"), tuple(rows))
     return Part("repeats", "Repeats", ("How far repeats of one judge say the same: 1 is always.",), (grid,))
 
 

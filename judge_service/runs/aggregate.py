@@ -45,6 +45,18 @@ class PairCounts(_Frozen):
     undefined_reason: str | None = None
 
 
+class MeanConsistency(_Frozen):
+    """Mean over the `n` cases with two or more votes of the judge's own repeats of the largest vote share (0 to 1).
+
+    `n_unstable` of them did not always say the same. Null where no case was judged more than once.
+    """
+
+    value: float | None = Field(allow_inf_nan=False)
+    n: int
+    n_unstable: int
+    undefined_reason: str | None = None
+
+
 class Totals(_Frozen):
     """Tokens and US dollars of the current judgments. Null where no call reported them."""
 
@@ -67,11 +79,13 @@ class Aggregate(_Frozen):
     labels: dict[str, int]
     mean_score: MeanScore
     pairs: PairCounts | None = None
+    self_consistency: MeanConsistency
     usage: Totals
 
 
-def aggregate(rubric: Rubric[Any], counts: Iterable[OutcomeCount], n_total: int) -> Aggregate:
-    """Fold counts of one rubric version's judgments. `n_total` is the number of planned cases.
+def aggregate(rubric: Rubric[Any], counts: Iterable[OutcomeCount], n_total: int, *, panel: bool = False) -> Aggregate:
+    """Fold counts of one rubric version's judgments. `n_total` is the number of planned cases. The votes of a `panel`
+    are no repeats.
 
     Raises ValueError when there are more judgments than cases.
     """
@@ -106,6 +120,7 @@ def aggregate(rubric: Rubric[Any], counts: Iterable[OutcomeCount], n_total: int)
         labels=labels,
         mean_score=_mean(rubric, score_sum, n_scored, n_failed),
         pairs=_pairs(labels, outcomes[Outcome.INCONSISTENT.value]) if rubric.kind == "pairwise" else None,
+        self_consistency=_consistency(() if panel else counts),
         usage=Totals(
             prompt_tokens=_sum(count.prompt_tokens for count in counts),
             completion_tokens=_sum(count.completion_tokens for count in counts),
@@ -124,6 +139,18 @@ def _mean(rubric: Rubric[Any], score_sum: float, n_scored: int, n_failed: int) -
         low_bound=(score_sum + n_failed * low) / n if n else None,
         high_bound=(score_sum + n_failed * high) / n if n else None,
         undefined_reason=None if n_scored else "no case was scored",
+    )
+
+
+def _consistency(counts: Iterable[OutcomeCount]) -> MeanConsistency:
+    counts = list(counts)
+    n = sum(count.n_repeated for count in counts)
+    total = sum(count.vote_share_sum or 0.0 for count in counts)
+    return MeanConsistency(
+        value=total / n if n else None,
+        n=n,
+        n_unstable=sum(count.n_unstable for count in counts),
+        undefined_reason=None if n else "no case was judged more than once",
     )
 
 

@@ -74,7 +74,7 @@ class BackgroundRuns:
         """The numbers of a run as recorded now. Raises NotFound."""
         run = await self.get(run_id)
         counts = await asyncio.to_thread(self._store.runs.counts, run_id)
-        return aggregate(self._find_rubric(run.rubric), counts, run.n_planned)
+        return aggregate(self._find_rubric(run.rubric), counts, run.n_planned, panel=bool(run.judge.panel))
 
     async def cancel(self, run_id: str) -> Run:
         """Ask for the end of a run. Twice is harmless. Raises NotFound, Conflict when it has ended otherwise."""

@@ -8,7 +8,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, insert, not_, or_, select, update
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    Connection,
+    RowMapping,
+    and_,
+    cast,
+    func,
+    insert,
+    not_,
+    or_,
+    select,
+    type_coerce,
+    update,
+)
+from sqlalchemy import case as when
 
 from judge_service.domain.case import Case
 from judge_service.domain.judgment import Judgment
@@ -42,6 +57,10 @@ class OutcomeCount:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cost_usd: float | None = None
+    n_repeated: int = 0
+    """Cases with two or more votes, a panel's included; `vote_share_sum` and `n_unstable` are over these."""
+    vote_share_sum: float | None = None
+    n_unstable: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +81,10 @@ class ResultRow:
     enforcement: str | None = None
     judge_hash: str | None = None
     model: str | None = None
+    votes_asked: int | None = None
+    """Repeats of the run's judge for this case, those with a vote, and their largest share; None for a panel."""
+    votes_cast: int | None = None
+    vote_share: float | None = None
     judgment_id: str | None = None
     judged_in: str | None = None
     """The run that the judgment was made for."""
@@ -227,13 +250,19 @@ class Runs:
         )
         more = (JUDGMENTS.c.id.label("judgment_id"), JUDGMENTS.c.run_id.label("judged_in"))
         query = (
-            select(CASES.c.position, CASES.c.identity, CASES.c.case, *more, *(JUDGMENTS.c[name] for name in columns))
+            select(
+                *(CASES.c.position, CASES.c.identity, CASES.c.case, JUDGMENTS.c.votes, *more),
+                *(JUDGMENTS.c[name] for name in columns),
+            )
             .select_from(CASES.outerjoin(JUDGMENTS, _CURRENT))
             .where(CASES.c.run_id == run_id)
             .order_by(CASES.c.position)
             .limit(_ROWS)
         )
         after = -1
+        with self._database.read() as connection:
+            judge = connection.execute(select(RUNS.c.judge).where(RUNS.c.id == run_id)).scalar_one_or_none()
+        panel = bool(judge and judge.get("panel"))
         while True:
             with self._database.read() as connection:
                 page = connection.execute(query.where(CASES.c.position > after)).mappings().all()
@@ -241,6 +270,9 @@ class Runs:
                 fields = {name: row[name] for name in (*columns[1:], "judgment_id", "judged_in")}
                 outcome = None if row["outcome"] is None else Outcome(row["outcome"])
                 case = row["case"]
+                if not panel and (votes := row["votes"]) is not None:
+                    fields |= {"votes_asked": votes["asked"], "votes_cast": votes["cast"]}
+                    fields |= {"vote_share": votes["share"]}
                 yield ResultRow(
                     case["id"], row["identity"], case.get("group"), case.get("metadata") or {}, outcome, **fields
                 )
@@ -282,6 +314,9 @@ class Runs:
         With `settled_for` those that `pending(retry_errors=settled_for)` would judge again are left out.
         """
         c = JUDGMENTS.c
+        # Votes are kept as text: SQLite reads it as JSON where it stands, PostgreSQL wants it said.
+        document: Any = type_coerce(c.votes, JSON) if self._database.is_sqlite else cast(c.votes, JSON)
+        share = when((document["cast"].as_integer() >= 2, document["share"].as_float()))
         query = (
             select(
                 c.outcome,
@@ -293,6 +328,9 @@ class Runs:
                 func.sum(c.prompt_tokens).label("prompt_tokens"),
                 func.sum(c.completion_tokens).label("completion_tokens"),
                 func.sum(c.cost_usd).label("cost_usd"),
+                func.count(share).label("n_repeated"),
+                func.sum(share).label("vote_share_sum"),
+                func.count(when((share < 1, 1))).label("n_unstable"),
             )
             .select_from(CASES.join(JUDGMENTS, _CURRENT))
             .where(CASES.c.run_id == run_id)
@@ -314,6 +352,9 @@ class Runs:
                     prompt_tokens=None if row["prompt_tokens"] is None else int(row["prompt_tokens"]),
                     completion_tokens=None if row["completion_tokens"] is None else int(row["completion_tokens"]),
                     cost_usd=row["cost_usd"],
+                    n_repeated=row["n_repeated"],
+                    vote_share_sum=row["vote_share_sum"],
+                    n_unstable=row["n_unstable"],
                 )
                 for row in connection.execute(query).mappings()
             ]

@@ -75,6 +75,12 @@ def command(folder: Path, judge: Mapping[str, Any], rubric: str, cases: list[dic
     return done.exit_code, json.loads(done.stdout) if done.stdout else None, rows
 
 
+def invoke(folder: Path, *arguments: str) -> Any:
+    """A command on the installation that `command` used."""
+    environment = {"JUDGE_SERVICE_DATA_DIR": str(folder / "data"), "JUDGE_SERVICE_JUDGES_FILE": None}
+    return CliRunner().invoke(app, list(arguments), env=environment)
+
+
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{name} = {_toml(part)}" for name, part in value.items()) + " }"

@@ -16,7 +16,7 @@ from judge_service.domain.judgment import Flag
 from judge_service.judging.cache import MemoryCache
 from judge_service.judging.judging import FatalJudgeError
 from rubrics.registry import get_rubric
-from tests.reported.judged import PAIR, REFUSAL, command, core, ended, judged, scripted, served, wrong
+from tests.reported.judged import PAIR, REFUSAL, command, core, ended, invoke, judged, scripted, served, wrong
 from tests.support.clock import VirtualTime
 from tests.support.fake_provider import FORBIDDEN, UNAUTHORIZED, FakeProvider, Recorded, Reply, hanging, rate_limited
 
@@ -185,6 +185,30 @@ async def test_case_047_repeats_show_their_share_whatever_the_confidence_and_mar
     steady = await judged(scripted(*same, repeats=5))
     assert steady.votes is not None
     assert (steady.votes.share, steady.flags) == (1.0, ())
+
+
+def test_case_047_a_run_reports_the_mean_over_its_cases(tmp_path: Path) -> None:
+    said = ["AABAA", "AAAAA", "BABBB"]
+    replies = [
+        {"case": f"c{place}", "repeat": number, "value": {"rationale": "", "verdict": label}}
+        for place, labels in enumerate(said)
+        for number, label in enumerate(labels)
+    ]
+    judge = {"backend": "scripted", "order_policy": "single_ab", "repeats": 5, "options": {"replies": replies}}
+    cases = [{"id": f"c{place}", **PAIR} for place in range(len(said))]
+    code, _, rows = command(tmp_path, judge, "pairwise@1", cases)
+    assert code == 0
+    assert [row["votes"]["share"] for row in rows] == [0.8, 1.0, 0.8]
+    assert ["unstable" in row["flags"] for row in rows] == [True, False, True]
+    (run,) = json.loads(invoke(tmp_path, "runs", "list", "--json").stdout)
+    numbers = json.loads(invoke(tmp_path, "runs", "show", run["id"], "--json").stdout)
+    mean = numbers["self_consistency"]
+    assert (mean["value"], mean["n"], mean["undefined_reason"]) == (pytest.approx(2.6 / 3), 3, None)
+    assert 0 < mean["low"] < mean["value"] < mean["high"] <= 1
+    assert (numbers["unstable"]["numerator"], numbers["unstable"]["n"]) == (2, 3)
+    shown = invoke(tmp_path, "runs", "show", run["id"]).stdout
+    assert "Mean vote share" in shown
+    assert "0.87" in shown
 
 
 async def test_case_047_what_was_sent_and_what_the_model_is_are_kept() -> None:

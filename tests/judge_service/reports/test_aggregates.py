@@ -121,3 +121,42 @@ def test_a_judge_no_better_than_chance_corrects_nothing() -> None:
     assert found["rogan_gladen"]["undefined_reason"] == "judge_not_better_than_chance"
     few = corrected(RUBRIC, rows, correction(5, 2, 5, 2))["labels"]["supported"]
     assert few["ppi_plus_plus"]["undefined_reason"] == "too_few_labels"
+
+
+def repeated(number: int, share: float | None, *, cast: int = 5, asked: int = 5, **changes: Any) -> ResultRow:
+    return row(number, 1.0, votes_asked=asked, votes_cast=cast, vote_share=share, **changes)
+
+
+def test_mean_self_consistency_has_n_interval_and_unstable_share() -> None:
+    rows = [repeated(1, 0.8), repeated(2, 1.0), repeated(3, 0.6), repeated(4, 1.0), row(5, 1.0), failed(6)]
+    found = aggregate_rows(RUBRIC, rows)
+    mean = found["self_consistency"]
+    assert mean["value"] == pytest.approx(0.85)
+    assert (mean["n"], mean["method"], mean["undefined_reason"]) == (4, "t", None)
+    # Student's t with 3 degrees of freedom: 0.85 -+ 3.1824 * 0.1915 / 2, cut at 1.
+    assert mean["low"] == pytest.approx(0.5453, abs=1e-3)
+    assert mean["high"] == 1.0
+    assert mean["details"]["votes"] == [5]
+    assert (found["unstable"]["value"], found["unstable"]["numerator"], found["unstable"]["n"]) == (0.5, 2.0, 4)
+
+
+def test_one_repeated_case_has_a_value_and_no_interval_and_none_has_a_reason() -> None:
+    alone = aggregate_rows(RUBRIC, [repeated(1, 0.8)])["self_consistency"]
+    assert (alone["value"], alone["low"], alone["n"], alone["interval_reason"]) == (0.8, None, 1, "n_below_2")
+    for rows in ([], [row(1, 1.0)], [repeated(1, 1.0, cast=1)], [repeated(1, None, cast=0)]):
+        found = aggregate_rows(RUBRIC, rows)
+        assert (found["self_consistency"]["value"], found["self_consistency"]["n"]) == (None, 0)
+        assert found["self_consistency"]["undefined_reason"] == found["unstable"]["undefined_reason"] == "no_repeats"
+
+
+def test_failed_repeats_and_different_numbers_of_votes_are_told() -> None:
+    mean = aggregate_rows(RUBRIC, [repeated(1, 1.0, cast=3), repeated(2, 0.8)])["self_consistency"]
+    assert mean["value"] == pytest.approx(0.9)
+    assert mean["flags"] == ["unequal_repeats"]
+    assert (mean["details"]["votes"], mean["details"]["cases_with_failed_repeats"]) == ([3, 5], 1)
+
+
+def test_groups_make_the_interval_of_self_consistency_clustered() -> None:
+    rows = [repeated(n, (0.8, 1.0)[n % 4 < 2], group=f"g{n // 2}") for n in range(40)]
+    mean = aggregate_rows(RUBRIC, rows)["self_consistency"]
+    assert (mean["value"], mean["method"], mean["details"]["groups"]) == (pytest.approx(0.9), "clustered_t", 20)

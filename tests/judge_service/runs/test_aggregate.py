@@ -87,3 +87,14 @@ def test_the_numbers_always_add_up(
         assert numbers.pairs.win_rate_b is not None
         assert math.isclose(numbers.pairs.win_rate_a + numbers.pairs.win_rate_b, 1.0)
     assert Aggregate.model_validate_json(numbers.model_dump_json()) == numbers
+
+
+def test_repeats_have_a_mean_share_and_a_panel_has_none() -> None:
+    counts = [
+        OutcomeCount(Outcome.SCORED, None, "A", 4, 4.0, n_repeated=3, vote_share_sum=2.4, n_unstable=2),
+        OutcomeCount(Outcome.INCONSISTENT, None, None, 1, n_repeated=1, vote_share_sum=0.5, n_unstable=1),
+    ]
+    found = aggregate(PAIRWISE, counts, 5).self_consistency
+    assert (found.value, found.n, found.n_unstable, found.undefined_reason) == (pytest.approx(0.725), 4, 3, None)
+    none = aggregate(PAIRWISE, counts, 5, panel=True).self_consistency
+    assert (none.value, none.n, none.undefined_reason) == (None, 0, "no case was judged more than once")

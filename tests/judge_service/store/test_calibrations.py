@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from judge_service.domain.calibration import Calibration, FittedMap
 from judge_service.domain.calibration_set import SetCase, Split
 from judge_service.domain.case import Case
@@ -71,7 +73,13 @@ def test_rows_of_a_run_have_its_own_metadata_and_what_is_not_judged(store: Store
     store.judgments.record(failed("work-1"), "run_1")
     rows = list(store.runs.rows("run_1"))
     assert rows[0] == ResultRow(
-        "c0", "work-0", "g", {"part": 0}, Outcome.SCORED, None, "A", 1.0, "grammar", "b" * 64, "tiny-1"
+        *("c0", "work-0", "g", {"part": 0}, Outcome.SCORED, None, "A", 1.0, "grammar", "b" * 64, "tiny-1"),
+        judgment_id="jdg-work-0",
+        judged_in="run_1",
+        latency_ms=rows[0].latency_ms,
+        prompt_tokens=rows[0].prompt_tokens,
+        completion_tokens=rows[0].completion_tokens,
+        cost_usd=0.5,
     )
     assert (rows[1].outcome, rows[1].reason, rows[1].score) == (Outcome.JUDGE_ERROR, "timeout", None)
     assert (rows[2].outcome, rows[2].metadata) == (None, {"part": 2})
@@ -79,3 +87,33 @@ def test_rows_of_a_run_have_its_own_metadata_and_what_is_not_judged(store: Store
     assert store.runs.identities([]) == set()
     assert [found.id for found in store.runs.of_source("set:demo@1")] == ["run_1"]
     assert store.runs.of_source("set:demo@2") == []
+
+
+def test_votes_of_repeats_are_summed_and_those_of_a_panel_are_no_repeats(store: Store) -> None:
+    panel = Judge(name="three", backend="panel", panel=("a", "b"))
+    votes = [
+        {"counts": {"A": 4, "B": 1}, "cast": 5, "asked": 5, "share": 0.8},
+        {"counts": {"A": 5}, "cast": 5, "asked": 5, "share": 1.0},
+        {"counts": {"A": 1}, "cast": 1, "asked": 5, "share": 1.0},
+        None,
+    ]
+    cases = [Case(id=f"c{i}", input={"i": i}) for i in range(4)]
+    for run_id, judge in (("run_1", JUDGE), ("run_2", panel)):
+        run = Run(id=run_id, rubric="pairwise@1", rubric_hash="r" * 64, judge=judge, created_at=NOON)
+        store.runs.create(run)
+        store.runs.plan(
+            run_id, [PlannedCase(position=i, identity=f"w-{run_id}-{i}", case=case) for i, case in enumerate(cases)]
+        )
+        for place, cast in enumerate(votes):
+            store.judgments.record(judgment(f"w-{run_id}-{place}", votes=cast), run_id)
+        (count,) = store.runs.counts(run_id)
+        assert (count.n, count.n_repeated, count.n_unstable) == (4, 2, 1)
+        assert count.vote_share_sum == pytest.approx(1.8)
+    rows = list(store.runs.rows("run_1"))
+    assert [(row.votes_asked, row.votes_cast, row.vote_share) for row in rows] == [
+        (5, 5, 0.8),
+        (5, 5, 1.0),
+        (5, 1, 1.0),
+        (None, None, None),
+    ]
+    assert {row.vote_share for row in store.runs.rows("run_2")} == {None}
