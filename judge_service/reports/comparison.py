@@ -28,6 +28,7 @@ from judge_service.reports.aggregates import (
 from judge_service.reports.examples import Example, example_rows
 from judge_service.store import ResultRow, Store
 from rubrics.model import Rubric
+from rubrics.registry import UnknownRubric, get_rubric
 
 EXAMPLES = 5
 """Cases shown of each kind of change."""
@@ -53,10 +54,12 @@ def compare_runs(
     rubric = rubric_of_run(runs[1])
     keys = [] if by is None else [by]
     tables = [{row.case_id: lean(row, keys) for row in store.runs.rows(run.id)} for run in runs]
-    reasons, notes = differences(runs, tables)
-    if reasons and not mix:
+    apart, notes = differences(runs, tables)
+    reasons = [problem.message for problem in apart]
+    if apart and not mix:
         raise NotComparable(
             f"{headline(runs, tables)} {' '.join(reasons)} A difference would mix the two. Say explicitly that it may.",
+            fields=apart,
             extra={"differences": reasons},
         )
     common = [case_id for case_id in tables[0] if case_id in tables[1]]
@@ -137,22 +140,36 @@ def headline(runs: Sequence[Run], tables: Sequence[Table]) -> str:
     return f"Not comparable: enforcement {kinds[0]} and enforcement {kinds[1]}."
 
 
-def differences(runs: Sequence[Run], tables: Sequence[Table]) -> tuple[list[str], list[str]]:
+def differences(runs: Sequence[Run], tables: Sequence[Table]) -> tuple[list[FieldProblem], list[str]]:
     """What forbids averaging two runs together, and what a reader must know besides."""
-    reasons, notes = [], []
+    reasons: list[FieldProblem] = []
+    notes: list[str] = []
     if runs[0].rubric_hash != runs[1].rubric_hash:
-        reasons.append(f"The runs were made under different rubrics ({runs[0].rubric} and {runs[1].rubric}).")
+        said = f"The runs were made under different rubrics ({runs[0].rubric} and {runs[1].rubric})."
         if runs[0].rubric == runs[1].rubric:
-            reasons[-1] = f"The runs were made under different contents of {runs[0].rubric}."
+            said = f"The runs were made under different contents of {runs[0].rubric}."
+        reasons.append(FieldProblem("rubric", said))
+        scales = [_scale(run) for run in runs]
+        if None not in scales and scales[0] != scales[1]:
+            reasons.append(FieldProblem("scale", f"Their scales differ ({scales[0]} and {scales[1]})."))
     kinds = [_enforcement(table) for table in tables]
     if all(kinds) and kinds[0] != kinds[1]:
-        reasons.append(f"Their enforcement differs ({', '.join(kinds[0])} and {', '.join(kinds[1])}).")
+        said = f"Their enforcement differs ({', '.join(kinds[0])} and {', '.join(kinds[1])})."
+        reasons.append(FieldProblem("enforcement", said))
     if runs[0].judge.content_hash != runs[1].judge.content_hash:
         notes.append(f"Different judges ({runs[0].judge.name} and {runs[1].judge.name}): the difference is theirs too.")
     models = [sorted({str(row.model) for row in table.values() if _counted(row) is not None}) for table in tables]
     if all(models) and models[0] != models[1] and not notes:
         notes.append(f"Different judge models ({', '.join(models[0])} and {', '.join(models[1])}) answered.")
     return reasons, notes
+
+
+def _scale(run: Run) -> str | None:
+    """The labels of a run's rubric in order; None for a rubric that this program does not know."""
+    try:
+        return ", ".join(get_rubric(run.rubric).scale.names)
+    except UnknownRubric:
+        return None
 
 
 def _side(

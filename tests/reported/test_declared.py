@@ -88,6 +88,40 @@ async def test_case_020_the_total_is_computed_by_code(api: httpx.AsyncClient, se
     assert (judgment["outcome"], judgment["score"]) == ("judge_error", None)
 
 
+async def run_of(api: httpx.AsyncClient, service: Service, rubric_id: str, level: int) -> str:
+    name = rubric_id.replace("@", "-")
+    service.roster.add(scripted(*[json.dumps({"c0": {"rationale": "", "level": level}})] * 2, name=name))
+    cases = [ANSWER | {"id": f"c{number}"} for number in range(2)]
+    made = await api.post("/v1/runs", json={"rubric": rubric_id, "judge": name, "cases": cases})
+    assert made.status_code == 202, made.text
+    run_id: str = made.json()["id"]
+    await service.background.wait(run_id)
+    return run_id
+
+
+async def test_case_020_scores_of_two_scales_are_not_averaged_unless_it_is_said(
+    api: httpx.AsyncClient, service: Service
+) -> None:
+    await api.post("/v1/rubrics", json=rubric({"levels": scale(1, 2, 3, 4, 5)}))
+    await api.post("/v1/rubrics", json=rubric({"levels": scale(0, 1, 2)}, version=2))
+    runs = {"a": await run_of(api, service, "mine@1", 5), "b": await run_of(api, service, "mine@2", 1)}
+    refused = await api.get("/v1/comparisons", params=runs)
+    assert (refused.status_code, refused.json()["code"]) == (409, "not_comparable")
+    assert paths(refused) == ["rubric", "scale"]
+    assert refused.json()["differences"] == [
+        "The runs were made under different rubrics (mine@1 and mine@2).",
+        "Their scales differ (1, 2, 3, 4, 5 and 0, 1, 2).",
+    ]
+    report = await api.get(f"/v1/runs/{runs['b']}/report", params={"format": "json", "compare": runs["a"]})
+    assert report.status_code == 200, report.text
+    assert report.json()["comparison"]["comparable"] is False
+    assert "difference" not in report.json()["comparison"]
+    said = (await api.get("/v1/comparisons", params={**runs, "mix": True})).json()
+    # Both on 0 to 1 by their own scales: 5 of 1..5 is 1, 1 of 0..2 is one half.
+    assert (said["mean_a"]["value"], said["mean_b"]["value"]) == (1.0, 0.5)
+    assert len(said["mixed"]) == 2
+
+
 @pytest.mark.parametrize(
     ("weights", "where"),
     [
