@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.agreement import Agreement, PairedLabels
-from calibration.estimate import Estimate, InvalidStatisticInput
+from calibration.estimate import Estimate, InvalidStatisticInput, Reason
 from calibration.intervals import bonett_price, wilson
 from calibration.power import labels_for_difference, tier
-from calibration.resample import DEFAULT_SEED, FAST_RESAMPLES, MIN_GROUPS, Resampler, joint_types
+from calibration.resample import DEFAULT_SEED, FAST_RESAMPLES, MIN_GROUPS, Resampler, joint_types, share
 from calibration.tests import holm, mcnemar
 
 MIN_LABELS = 30
@@ -30,11 +30,16 @@ UNRELIABLE_BELOW = 0.4
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Candidate:
-    """A judge's verdicts over the expected cases (None failed), and its cost a case with both orders and repeats."""
+    """A judge's verdicts over the expected cases (None failed), and its cost a case with both orders and repeats.
+
+    `usable` says where it gave valid output, where that is more than a verdict: a pair whose two orders disagree is
+    valid output that agrees with nobody. None: wherever there is a verdict.
+    """
 
     name: str
     verdicts: Sequence[object]
     cost: float | None = None
+    usable: Sequence[bool] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Floors:
 
 @dataclasses.dataclass(frozen=True)
 class PairedComparison:
-    """Leader minus other judge on the same cases: difference, exact McNemar p, and p after Holm over the others."""
+    """Leader minus other judge on the same cases: difference, exact McNemar p, and p after Holm over all compared."""
 
     leader: str
     other: str
@@ -147,6 +152,7 @@ def select(
     alpha: float = 0.05,
     agreement_floor: float | None = None,
     human_agreement: Mapping[str, float | None] | None = None,
+    min_labels: int = MIN_LABELS,
     resamples: int = FAST_RESAMPLES,
     seed: int = DEFAULT_SEED,
     resampler: Resampler | None = None,
@@ -155,9 +161,10 @@ def select(
 
     `agreement_floor` None: human-human agreement - 5 points when `human_agreement["raw_agreement"]` is known, else only
     the majority class. `human_agreement` may also give `alpha` and `ac1`: both below 0.4 means unreliable labels and no
-    verdict. `margin` is the non-inferiority margin for choosing a cheaper judge. Holm is over the judges compared with
-    the leader. `optimism` is the bootstrap estimate of how much the best of these judges is overrated by having been
-    chosen on these labels; it changes no verdict. `resampler` is a bootstrap over the same cases whose draws are used.
+    verdict. Below `min_labels` (never less than 30) there is none either. `margin` is the non-inferiority margin for
+    choosing a cheaper judge. Holm is over the judges compared with the leader. `optimism` is the bootstrap estimate of
+    how much the best of these judges is overrated by having been chosen on these labels; it changes no verdict.
+    `resampler` is a bootstrap over the same cases whose draws are used.
     """
     if not candidates:
         raise InvalidStatisticInput("at least one judge is needed")
@@ -173,7 +180,7 @@ def select(
     ]
     baseline = agreements[0].majority_baseline()
     floors = tuple(
-        _floors(candidate.name, agreement, baseline, agreement_floor, human_agreement or {})
+        _floors(candidate, agreement, baseline, agreement_floor, human_agreement or {})
         for candidate, agreement in zip(candidates, agreements, strict=True)
     )
     right = np.array([paired.judge == paired.human for paired in labels], dtype=bool).reshape(len(candidates), n)
@@ -197,7 +204,7 @@ def select(
             optimism, needed,
         )  # fmt: skip
 
-    missing = _missing_evidence(labels[0], human_agreement or {})
+    missing = _missing_evidence(labels[0], human_agreement or {}, max(min_labels, MIN_LABELS))
     if missing:
         return result("not enough evidence", None, missing)
     eligible = [i for i, floor in enumerate(floors) if floor.met]
@@ -205,7 +212,8 @@ def select(
         return result("none meets the floor", None, [f"{f.judge}: {', '.join(f.failed)}" for f in floors])
     best = max(eligible, key=lambda i: (shares[i], -(candidates[i].cost or 0.0)))
     others = [i for i in eligible if i != best]
-    comparisons = _compare(candidates, right, best, others, draws)
+    names = [candidate.name for candidate in candidates]
+    comparisons = compare(names, right, [(best, other) for other in others], draws)
     worse = {row.other for row in comparisons if _is_worse(row, alpha, draws.clustered)}
     leading = [candidates[best].name] + [candidates[i].name for i in others if candidates[i].name not in worse]
     optimism = _optimism(right[eligible], draws)
@@ -270,11 +278,11 @@ def _cheapest(
     return cheapest, f"cheapest of the judges that are not worse than the best by {margin:.0%}"
 
 
-def _missing_evidence(labels: PairedLabels, human_agreement: Mapping[str, float | None]) -> list[str]:
+def _missing_evidence(labels: PairedLabels, human_agreement: Mapping[str, float | None], min_labels: int) -> list[str]:
     n = len(labels)
     missing = []
-    if n < MIN_LABELS:
-        missing.append(f"{n} human labels, at least {MIN_LABELS} are needed")
+    if n < min_labels:
+        missing.append(f"{n} human labels, at least {min_labels} are needed")
     support = np.bincount(labels.human, minlength=len(labels.classes))
     used = np.sort(support)[::-1]
     second = int(used[1]) if used.size > 1 else 0
@@ -290,7 +298,7 @@ def _missing_evidence(labels: PairedLabels, human_agreement: Mapping[str, float 
 
 
 def _floors(
-    name: str,
+    candidate: Candidate,
     agreement: Agreement,
     baseline: Estimate,
     declared: float | None,
@@ -298,6 +306,12 @@ def _floors(
 ) -> Floors:
     raw = agreement.raw()
     valid = agreement.valid_rate()
+    if candidate.usable is not None:
+        if len(candidate.usable) != len(agreement.labels) + agreement.labels.unlabelled:
+            raise InvalidStatisticInput("usable must have one entry for each case")
+        if agreement.labels.unlabelled:
+            raise InvalidStatisticInput("usable needs a human label for every case")
+        valid = share(np.array(candidate.usable, dtype=bool), None, agreement.resampler)
     failed = []
     low = raw.low if raw.low is not None else 0.0
     if valid.value is None or valid.value < VALID_RATE or (valid.low or 0.0) < VALID_RATE_LOWER:
@@ -314,14 +328,16 @@ def _floors(
     if floor is not None and low < floor:
         failed.append(f"agreement {_shown(raw)}: lower bound under the floor {floor:.3f}")
     failed += _rates(agreement)
-    return Floors(name, raw, valid, tuple(failed))
+    return Floors(candidate.name, raw, valid, tuple(failed))
 
 
 def _rates(agreement: Agreement) -> list[str]:
     """Two classes: floors of sensitivity and specificity. More: kappa must be above 0 (rare classes have no floor)."""
     if len(agreement.labels.classes) != 2:
         kappa = agreement.kappa()
-        return [] if kappa.low is not None and kappa.low > 0 else [f"kappa {_shown(kappa)}: lower bound not above 0"]
+        # Perfect agreement is the same in every resample: no interval, and no reason to doubt it either.
+        low = kappa.value if kappa.interval_reason is Reason.ZERO_VARIANCE else kappa.low
+        return [] if low is not None and low > 0 else [f"kappa {_shown(kappa)}: lower bound not above 0"]
     failed = []
     tpr, tnr = (list(agreement.per_class().values())[-1][name] for name in ("tpr", "tnr"))
     if tpr.value is None or tnr.value is None:
@@ -352,37 +368,37 @@ def _is_worse(row: PairedComparison, alpha: float, clustered: bool) -> bool:
     return row.p_holm is not None and row.p_holm <= alpha and behind
 
 
-def _compare(
-    candidates: Sequence[Candidate],
-    right: NDArray[np.bool_],
-    best: int,
-    others: Sequence[int],
-    draws: Resampler,
+def compare(
+    names: Sequence[str], right: NDArray[np.bool_], pairs: Sequence[tuple[int, int]], resampler: Resampler | None = None
 ) -> list[PairedComparison]:
-    """The leader against each of `others`; the intervals of grouped cases are from one set of resamples for all."""
-    n = right.shape[1]
-    replicates = None
-    if draws.clustered and others:
-        gains = right[best].astype(np.int8)[:, None] - right[list(others)].T.astype(np.int8)
-        sums = draws.sums(np.column_stack([gains, np.ones(n, dtype=np.int8)]))
-        replicates = sums[:, :-1] / sums[:, -1:]
+    """First minus second judge of each of `pairs`, with Holm over all of them; `right` has shape (judges, cases).
+
+    Bonett-Price intervals, or the cluster bootstrap where the resampler's cases are grouped: groups are drawn once for
+    both judges. `details` of a difference count the cases that only one of them has right. No case on which they
+    differ: p null `no_discordant_pairs`.
+    """
+    means: NDArray[np.float64] | None = None
+    if resampler is not None and resampler.clustered and right.shape[1]:
+        sums = resampler.sums(np.column_stack([right.T, np.ones(right.shape[1], dtype=bool)]))
+        means = sums[:, :-1] / sums[:, -1:]
     rows = []
-    for place, other in enumerate(others):
-        b, c = int((right[best] & ~right[other]).sum()), int((right[other] & ~right[best]).sum())
-        difference = bonett_price(b, c, n)
-        if replicates is not None and difference.value is not None:
-            difference = draws.interval(
+    for first, second in pairs:
+        b, c = int((right[first] & ~right[second]).sum()), int((right[second] & ~right[first]).sum())
+        difference = bonett_price(b, c, right.shape[1])
+        if means is not None and resampler is not None and difference.value is not None:
+            replicates = means[:, first] - means[:, second]
+            difference = resampler.interval(
                 difference.value,
-                replicates[:, place],
+                replicates,
                 numerator=difference.numerator,
                 denominator=difference.denominator,
                 details=dict(difference.details),
             )
-        rows.append((other, difference, mcnemar(b, c)))
-    adjusted = holm([p.value for _, _, p in rows])
+        rows.append((first, second, difference, mcnemar(b, c)))
+    adjusted = holm([p.value for _, _, _, p in rows])
     return [
-        PairedComparison(candidates[best].name, candidates[other].name, difference, p, p_holm)
-        for (other, difference, p), p_holm in zip(rows, adjusted, strict=True)
+        PairedComparison(names[first], names[second], difference, p, p_holm)
+        for (first, second, difference, p), p_holm in zip(rows, adjusted, strict=True)
     ]
 
 

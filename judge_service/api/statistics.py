@@ -92,6 +92,8 @@ async def computed(work: Callable[[], T]) -> T:
                 "n_labelled": 120,
                 "humans": {"annotators": 3},
                 "judges": [{"judge": "longer", "n": 120, "agreement": {"raw_agreement": _ESTIMATE}}],
+                "comparisons": {"metric": "raw_agreement", "correction": "Holm over 0 pairs", "pairs": []},
+                "selection": None,
                 "slices": {},
             },
         ),

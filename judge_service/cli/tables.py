@@ -7,6 +7,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+MOST_PAIRS = 10
+"""Pairs of judges, and reasons, up to which a terminal shows them."""
+
+
 def percent(row: Mapping[str, Any], name: str) -> str:
     """A figure with its interval on a second line, or the reason why there is none."""
     value = row[name]
@@ -96,6 +100,10 @@ def statistics_tables(found: Mapping[str, Any]) -> "Iterator[Table]":
     title = f"{facts['id']} ({facts['status']}), {found['rubric']}{where}, split {splits}"
     if found["judges"] or not found["shares"]:
         yield _statistics_table(title, found["n_labelled"], found["tier"], found["judges"])
+        if found["selection"] is not None:
+            yield _selection_table(found["selection"])
+        if 0 < len(found["comparisons"]["pairs"]) <= MOST_PAIRS:
+            yield _comparisons_table(found["comparisons"])
     for key, rows in found["slices"].items():
         for row in rows if found["judges"] or not found["shares"] else ():
             yield _statistics_table(f"{key} = {row['value']}", row["n"], row["tier"], row["judges"])
@@ -106,6 +114,39 @@ def statistics_tables(found: Mapping[str, Any]) -> "Iterator[Table]":
         yield _shares_table(f"Shares of {of}" + ("" if by is None else f" by {by}"), rows)
         if "refusals" in rows[0]:
             yield _refusals_table(f"Refusing, by {of}" + ("" if by is None else f" and {by}"), rows)
+
+
+def _selection_table(found: Mapping[str, Any]) -> "Table":
+    """The verdict in its fixed words, and a row a reason."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=f"Selection: {escape(found['verdict'])}", title_justify="left", title_style="bold", box=None)
+    table.add_column(header_style="dim")
+    reasons = list(found["reasons"])
+    for text in reasons[:MOST_PAIRS]:
+        table.add_row(escape(text))
+    if len(reasons) > MOST_PAIRS:
+        table.add_row(f"[dim]and {len(reasons) - MOST_PAIRS} more: --json shows them[/dim]")
+    return table
+
+
+def _comparisons_table(found: Mapping[str, Any]) -> "Table":
+    """A row a pair of judges: the difference in agreement in points, and its p-value after Holm."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title="Differences in agreement", title_justify="left", title_style="bold", box=None)
+    table.add_column("First", overflow="fold", width=28)
+    table.add_column("Second", overflow="fold", width=28)
+    table.add_column("First - second\npoints", justify="right")
+    table.add_column("p (Holm)", justify="right")
+    for row in found["pairs"]:
+        p = row["p_holm"]
+        shown = reason(row["p_value"]["undefined_reason"]) if p is None else f"{p:.3f}" if p >= 0.001 else "<0.001"
+        difference = estimate(row["difference"], share=True)
+        table.add_row(escape(row["first"]), escape(row["second"]), difference, shown)
+    return table
 
 
 def _shares_table(title: str, rows: Sequence[Mapping[str, Any]]) -> "Table":

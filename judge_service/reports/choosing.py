@@ -107,7 +107,13 @@ def choose(study: "Study") -> Choice:
     selection = None
     if models:
         candidates = [
-            Candidate(labelled.columns[place].judge.name, said[place], _price(labelled.columns[place], policies[place]))
+            Candidate(
+                labelled.columns[place].judge.name,
+                said[place],
+                _price(labelled.columns[place], policies[place]),
+                # Under another policy valid output is what that policy could make a verdict of.
+                None if policies[place].changed else labelled.usable(labelled.columns[place]),
+            )
             for place in models
         ]
         selection = select(

@@ -126,6 +126,10 @@ class Dataset:
         """How each labelled case failed to give a verdict (`outcome` or `outcome:reason`); None where it gave one."""
         return [ending(column.judgments[i]) for i in self.labelled]
 
+    def usable(self, column: JudgeColumn) -> list[bool]:
+        """Where each labelled case ended in valid output: a verdict, or a pair whose orders disagree."""
+        return [why is None or why == Outcome.INCONSISTENT.value for why in self.failures(column)]
+
     def scores(self, column: JudgeColumn, positive: str) -> list[float | None]:
         """A number for "is `positive`" over `labelled`: its probability where the judge gives one, else the score.
 

@@ -72,7 +72,7 @@ def core_figures(dataset: Dataset, column: JudgeColumn, rules: Rules, resampler:
     # Cases that no figure here tells apart: counted once for all of them.
     resampler = resampler.with_types(joint_types(*alike))
     scale = dataset.rubric.scale
-    said = _said(dataset, column, rules.failures, rules.inconsistent)
+    said = labels_said(dataset, column, rules.failures, rules.inconsistent)
     kept = [i for i, label in enumerate(said) if label is not None or rules.failures != "left_out"]
     human, groups = dataset.human, dataset.groups
     labels = PairedLabels.of(
@@ -121,7 +121,7 @@ def core_figures(dataset: Dataset, column: JudgeColumn, rules: Rules, resampler:
     return core
 
 
-def _said(dataset: Dataset, column: JudgeColumn, failures: str, inconsistent: str) -> list[str | None]:
+def labels_said(dataset: Dataset, column: JudgeColumn, failures: str, inconsistent: str) -> list[str | None]:
     """The judge's label of each labelled case under the rules; None where the case has no usable verdict."""
     said = dataset.predicted(column)
     for place, why in enumerate(dataset.failures(column)):
@@ -190,7 +190,7 @@ def _rule_values(dataset: Dataset, column: JudgeColumn, resampler: Resampler) ->
         if not (failed if rule == "failures" else split):
             continue
         if (failures, inconsistent) not in known:
-            said = _said(dataset, column, failures, inconsistent)
+            said = labels_said(dataset, column, failures, inconsistent)
             labels = PairedLabels.of(said, dataset.human, scale.names, groups=dataset.groups, ordered=scale.ordered)
             agreement = Agreement(labels, resampler)
             out = failures == "left_out"
@@ -221,7 +221,7 @@ def _votes(dataset: Dataset, column: JudgeColumn, rules: Rules, resampler: Resam
     cast = [list(item.votes.values()) for item in items]
     if not any(cast):
         return None
-    said = _said(dataset, column, "wrong", "tie" if "tie" in dataset.rubric.scale.names else "not_agree")
+    said = labels_said(dataset, column, "wrong", "tie" if "tie" in dataset.rubric.scale.names else "not_agree")
     alike = resampler.with_types(joint_types(said, [tuple(sorted(votes)) for votes in cast]))
     figures = raters.votes(said, cast, resampler=alike)
     found = as_json({name: figures[name] for name in ("judge_s1", "judge_s2")})

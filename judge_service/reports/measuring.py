@@ -28,6 +28,8 @@ ENOUGH_LABELS = 30
 """Labels below which a measurement supports no trust."""
 ENOUGH_OF_CLASS = 10
 """Labels that at least two classes need."""
+_OF_SEVERAL = ("judges", "comparisons", "selection", "slices")
+"""Parts of the statistics that are not of one judge."""
 METHODS = tuple(FITTERS)
 DEFAULT_METHOD = "logistic"
 
@@ -58,7 +60,7 @@ def measure(
             fields=[FieldProblem("split", "holds no case with a final label")],
         )
     figures = set_statistics(labelled, rules)
-    shared = {name: value for name, value in figures.items() if name not in ("judges", "slices")}
+    shared = {name: value for name, value in figures.items() if name not in _OF_SEVERAL}
     dataset = labelled.dataset.only(labelled.dataset.labelled)
     found = []
     for column, row in zip(dataset.columns, figures["judges"], strict=True):

@@ -12,6 +12,7 @@ from calibration.power import tier
 from calibration.resample import Resampler
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.reports.dataset import Dataset, JudgeColumn, slice_of
+from judge_service.reports.differences import comparisons, selection
 from judge_service.reports.humans import human_figures
 from judge_service.reports.judge_figures import core_figures, cost, judge_figures
 from judge_service.reports.labelled_set import LabelledSet
@@ -51,6 +52,7 @@ def statistics(
     )
     labelled = dataset.only(dataset.labelled)
     resampler = _resampler(labelled, chosen)
+    humans = human_figures(labelled, resampler)
     return {
         "format": FORMAT,
         "rubric": dataset.rubric.id,
@@ -63,13 +65,15 @@ def statistics(
         "n_labelled": len(labelled.items),
         "n_groups": len(set(labelled.groups)),
         "tier": tier(len(labelled.items)),
-        "humans": human_figures(labelled, resampler),
+        "humans": humans,
         "judges": [
             judge_figures(
                 labelled, column, chosen, resampler, unlabelled=_outside(dataset, place), tuned=_column(tuned, place)
             )
             for place, column in enumerate(labelled.columns)
         ],
+        "comparisons": comparisons(labelled, chosen, resampler),
+        "selection": selection(labelled, humans, chosen),
         "slices": {key: _slices(dataset, labelled, key, chosen) for key in by},
         "shares": shares_of(dataset, shares, by=by, leave_out=leave_out, resamples=chosen.resamples, seed=chosen.seed),
     }
