@@ -2,7 +2,20 @@
 
 from fastapi import APIRouter, Depends, FastAPI
 
-from judge_service.api import health, judges, judgments, keys, rubrics, run_reports, runs, sets, statistics, users
+from judge_service.api import (
+    health,
+    judges,
+    judgments,
+    keys,
+    labelling,
+    projects,
+    rubrics,
+    run_reports,
+    runs,
+    sets,
+    statistics,
+    users,
+)
 from judge_service.api.services import rubrics_in_step
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -15,6 +28,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     judges.router,
     keys.router,
     users.router,
+    projects.router,
+    labelling.router,
     health.router,
 )
 

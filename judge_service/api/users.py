@@ -119,13 +119,15 @@ async def enable_user(request: Request, user_id: UserId) -> dict[str, Any]:
             {**_INVITATION, "link": "https://judge.example.org/invitations/ji_<secret>"},
             status=201,
         ),
-        **problems(*GUARDED, 400, 413, 415, 422),
+        **problems(*GUARDED, 400, 404, 413, 415, 422),
     },
 )
 @needs(Permission.MANAGE_USERS)
 async def make_invitation(request: Request, body: InvitationRequest) -> dict[str, Any]:
     """Make a link that lets one person choose a name and a password, once. Only a digest of it is kept."""
     services, principal = services_of(request), principal_of(request)
+    if body.project is not None:
+        await asyncio.to_thread(services.store.projects.get, body.project)
     invitation, path = await asyncio.to_thread(
         lambda: invite(
             services.store.users, principal, role=body.role, name=body.name, project=body.project, days=body.days

@@ -25,6 +25,9 @@ LabelText = Annotated[str, Field(min_length=1, max_length=256)]
 Slot = tuple[str, str, str, str, str, bool]
 """Case, rubric, annotator, condition, kind, adjudicated."""
 
+SOMETIMES = ("items", "probability")
+"""Parts of an answer that most labels do not have: absent then, so that hashes of sets without them stay."""
+
 _REFERENCE = re.compile(rf"({SET_NAME})(?:@([1-9][0-9]{{0,8}}))?")
 
 
@@ -116,7 +119,8 @@ class Label(BaseModel):
 
     `label` None: skipped or cannot be said, which is missing data. `detail` is the rubric's own label, dumped.
     `kind` `model` marks labels that no person made. `adjudicated`: the final word after others disagreed; the other
-    labels stay beside it. `seconds` is the time it took.
+    labels stay beside it. `seconds` is the time it took. `items` is the answer item by item (claims, statements,
+    criteria) where a person gave it so; `probability` that with which the case was chosen for labelling, when drawn.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -134,6 +138,8 @@ class Label(BaseModel):
     seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     note: str | None = None
     adjudicated: bool = False
+    items: dict[str, Any] | None = None
+    probability: float | None = Field(default=None, gt=0, le=1)
     created_at: datetime
 
     @property
@@ -142,14 +148,15 @@ class Label(BaseModel):
         return (self.case_id, self.rubric, self.annotator, self.condition.value, self.kind, self.adjudicated)
 
     def answer(self) -> dict[str, Any]:
-        """What it says: all that may differ between two imports of one label."""
-        return {
+        """What it says: all that may differ between two imports of one label. What few labels have only where there."""
+        said: dict[str, Any] = {
             "label": self.label,
             "detail": self.detail,
             "order_shown": self.order_shown,
             "seconds": self.seconds,
             "note": self.note,
         }
+        return said | {name: getattr(self, name) for name in SOMETIMES if getattr(self, name) is not None}
 
     @cached_property
     def digest(self) -> str:

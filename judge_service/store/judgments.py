@@ -99,6 +99,16 @@ class Judgments:
                 found.update((judgment.identity, judgment) for judgment in rows)
         return found
 
+    def of_case(self, rubric_hash: str, case_hash: str) -> list[Judgment]:
+        """The current judgments of a content under a rubric version, oldest first."""
+        query = select(JUDGMENTS).where(
+            JUDGMENTS.c.case_hash == case_hash,
+            JUDGMENTS.c.rubric_hash == rubric_hash,
+            JUDGMENTS.c.superseded_at.is_(None),
+        )
+        with self._database.read() as connection:
+            return load(connection, query.order_by(JUDGMENTS.c.created_at, JUDGMENTS.c.id))
+
     def history(self, identity: str) -> list[Judgment]:
         """Every judgment of one piece of work, oldest first; the current one is the last."""
         query = (

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
 
-from judge_service.domain.calibration_set import Difference, ImportResult, Label, Slot
+from judge_service.domain.calibration_set import SOMETIMES, Difference, ImportResult, Label, Slot
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.store.engine import Database
 from judge_service.store.sets import CHUNK, LABELS, PAGE, SET_CASES, SETS, chunks, open_version, refuse
@@ -82,7 +82,8 @@ def slot_of(row: RowMapping) -> Slot:
 
 def answer_of(row: RowMapping) -> dict[str, Any]:
     """`Label.answer` of a row, likewise."""
-    return {name: row[name] for name in ("label", "detail", "order_shown", "seconds", "note")}
+    said = {name: row[name] for name in ("label", "detail", "order_shown", "seconds", "note")}
+    return said | {name: row[name] for name in SOMETIMES if row[name] is not None}
 
 
 def _add(connection: Connection, set_id: str, labels: Sequence[Label], *, write: bool) -> ImportResult:
@@ -121,12 +122,12 @@ def _add(connection: Connection, set_id: str, labels: Sequence[Label], *, write:
                 Difference(
                     case_id=label.case_id,
                     field=name,
-                    stored=earlier[name],
-                    given=given[name],
+                    stored=earlier.get(name),
+                    given=given.get(name),
                     annotator=label.annotator,
                 )
-                for name in earlier
-                if earlier[name] != given[name]
+                for name in {**earlier, **given}
+                if earlier.get(name) != given.get(name)
             )
     if differences:
         raise refuse(version.id, differences, "labels")

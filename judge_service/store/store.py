@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 from judge_service import __version__
+from judge_service.store.assignments import Assignments
 from judge_service.store.cache import Cache
 from judge_service.store.calibrations import Calibrations
 from judge_service.store.engine import Database, parse_url
@@ -17,6 +18,7 @@ from judge_service.store.keys import Keys
 from judge_service.store.labels import Labels
 from judge_service.store.migrate import head, upgrade
 from judge_service.store.probes import Probes
+from judge_service.store.projects import Projects
 from judge_service.store.rubrics import Rubrics
 from judge_service.store.runs import Runs
 from judge_service.store.sets import Sets
@@ -44,6 +46,8 @@ class Store:
         self.facts = Facts(database)
         self.sets = Sets(database, clock)
         self.labels = Labels(database, clock)
+        self.projects = Projects(database, clock)
+        self.assignments = Assignments(database, clock)
         self.calibrations = Calibrations(database, clock)
         self.probes = Probes(database, clock)
 

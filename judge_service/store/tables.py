@@ -216,7 +216,7 @@ class JudgmentRow(Base, table=True):
     judge_hash: str
     model: str = Field(sa_type=ExactText)
     case_id: str = Field(sa_type=ExactText)
-    case_hash: str
+    case_hash: str = Field(index=True)
     group: str | None = Field(default=None, sa_type=ExactText)
     slices: dict[str, Any] = Field(sa_column=Column("metadata", JsonText, nullable=False))
     outcome: str
@@ -334,7 +334,141 @@ class LabelRow(Base, table=True):
     order_shown: str | None = None
     seconds: float | None = Field(default=None, sa_type=Double)
     note: str | None = Field(default=None, sa_type=ExactText)
+    items: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
+    probability: float | None = Field(default=None, sa_type=Double)
     created_at: datetime = Field(sa_type=UtcDateTime)
+
+
+class ProjectRow(Base, table=True):
+    """A labelling project."""
+
+    __tablename__ = "projects"
+
+    id: str = Field(primary_key=True)
+    name: str = Field(sa_type=ExactText)
+    set_id: str = Field(foreign_key="sets.id", index=True)
+    rubric: str = Field(sa_type=ExactText)
+    rubric_hash: str
+    labels_wanted: int
+    overlap: float = Field(sa_type=Double)
+    condition: str
+    splits: list[str] = Field(sa_type=JsonText)
+    lease_minutes: float = Field(sa_type=Double)
+    selection: str
+    due_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    created_at: datetime = Field(sa_type=UtcDateTime)
+    created_by: str = Field(sa_type=ExactText)
+    closed_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+class GuidelinesRow(Base, table=True):
+    """A version of a project's guidelines. Never changed."""
+
+    __tablename__ = "project_guidelines"
+
+    project_id: str = Field(sa_column=Column(ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True))
+    version: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    text: str = Field(sa_type=ExactText)
+    note: str = Field(sa_type=ExactText)
+    by: str = Field(sa_type=ExactText)
+    at: datetime = Field(sa_type=UtcDateTime)
+
+
+class MemberRow(Base, table=True):
+    """A person of a project."""
+
+    __tablename__ = "project_members"
+    __table_args__ = (UniqueConstraint("project_id", "name"),)
+
+    project_id: str = Field(sa_column=Column(ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True))
+    person: str = Field(primary_key=True)
+    name: str = Field(sa_type=ExactText)
+    joined_at: datetime = Field(sa_type=UtcDateTime)
+    left_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+class ProjectCaseRow(Base, table=True):
+    """A case of a project."""
+
+    __tablename__ = "project_cases"
+
+    project_id: str = Field(sa_column=Column(ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True))
+    case_id: str = Field(primary_key=True, sa_type=ExactText)
+    wanted: int
+    probability: float | None = Field(default=None, sa_type=Double)
+    qualification: bool
+    input: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
+    answer: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
+
+
+class PresentationRow(Base, table=True):
+    """The order in which one person meets the cases of a project, drawn once."""
+
+    __tablename__ = "project_orders"
+
+    project_id: str = Field(sa_column=Column(ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True))
+    person: str = Field(primary_key=True)
+    position: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    case_id: str = Field(sa_type=ExactText)
+
+
+class AssignmentRow(Base, table=True):
+    """A case as offered to a person. The constraints are what keeps a case from two places too many."""
+
+    __tablename__ = "assignments"
+    __table_args__ = (
+        UniqueConstraint("project_id", "case_id", "person"),
+        UniqueConstraint("project_id", "case_id", "place"),
+        Index("ix_assignments_of_person", "project_id", "person", "state"),
+    )
+
+    id: str = Field(primary_key=True)
+    project_id: str = Field(foreign_key="projects.id", ondelete="CASCADE")
+    case_id: str = Field(sa_type=ExactText)
+    person: str
+    state: str
+    place: int | None = None
+    order: str | None = None
+    offered_at: datetime = Field(sa_type=UtcDateTime)
+    leased_until: datetime = Field(sa_type=UtcDateTime)
+    version: int
+    draft: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
+    draft_version: int
+    answer: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
+    note: str | None = Field(default=None, sa_type=ExactText)
+    seconds: float | None = Field(default=None, sa_type=Double)
+    flag: str | None = Field(default=None, sa_type=ExactText)
+    skip_reason: str | None = Field(default=None, sa_type=ExactText)
+    changed_at: datetime = Field(sa_type=UtcDateTime)
+
+
+class LabelEventRow(Base, table=True):
+    """A step of the history of a person's case. Never changed."""
+
+    __tablename__ = "label_events"
+
+    assignment_id: str = Field(sa_column=Column(ForeignKey("assignments.id", ondelete="CASCADE"), primary_key=True))
+    number: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    action: str
+    at: datetime = Field(sa_type=UtcDateTime)
+    document: dict[str, Any] = Field(sa_type=JsonText)
+
+
+class AdjudicationRow(Base, table=True):
+    """A final word on a case. Never changed; the newest counts."""
+
+    __tablename__ = "adjudications"
+
+    id: str = Field(primary_key=True)
+    project_id: str = Field(foreign_key="projects.id", index=True, ondelete="CASCADE")
+    case_id: str = Field(sa_type=ExactText)
+    by: str
+    name: str = Field(sa_type=ExactText)
+    label: str | None = Field(default=None, sa_type=ExactText)
+    answer: dict[str, Any] = Field(sa_type=JsonText)
+    reason: str = Field(sa_type=ExactText)
+    seen: list[dict[str, Any]] = Field(sa_type=JsonText)
+    at: datetime = Field(sa_type=UtcDateTime)
 
 
 class SetUseRow(Base, table=True):

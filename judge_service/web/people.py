@@ -10,6 +10,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+from judge_service.annotation.projects import join
+from judge_service.domain.annotation import Member
 from judge_service.domain.principal import Role
 from judge_service.errors import FieldProblem, Forbidden, InvalidInput, JudgeServiceError, RateLimited
 from judge_service.gate.authentication import address_of
@@ -159,11 +161,15 @@ async def accept_invitation(request: Request, token: str) -> Response:
     signing_in, address = services_of(request).signing_in, address_of(request)
     invitation = await signing_in.invitation(token, address=address)
     try:
-        session, _, _ = await signing_in.accept(token, fields["name"], fields["password"], address=address)
+        session, user, used = await signing_in.accept(token, fields["name"], fields["password"], address=address)
     except JudgeServiceError as error:
         if error.status not in (409, 422):
             raise
         return _invitation(request, token, invitation.role, fields["name"][:120], error)
+    if used.project is not None:
+        store, project = services_of(request).store, used.project
+        person = Member(person=f"user:{user.id}", name=user.name, joined_at=user.created_at)
+        await asyncio.to_thread(lambda: join(store, project, person))
     return await _begin(request, session, "/")
 
 

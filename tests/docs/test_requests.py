@@ -14,6 +14,7 @@ from judge_service.domain.principal import Role
 from judge_service.security.keys import issue
 from judge_service.settings import Settings
 from tests.docs.blocks import Block, blocks, commands
+from tests.judge_service.annotation.projects import a_person, pair
 
 REQUESTS = [
     pytest.param(line, id=f"{block} {number}")
@@ -80,6 +81,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     service = Service.open(settings)
     key, secret = issue("docs", Role.ADMIN)
     service.store.keys.add(key)
+    labelled = service.store.sets.create("helpdesk-pairs", "pairwise@1")
+    service.store.sets.add_cases(labelled.id, [pair(1)])
+    for name in ("Ann Example", "Bob Example"):
+        a_person(service.store, name)
     line = {"id": "x", "prompt": "p", "response_a": "longer answer", "response_b": "b", "language": "en"}
     with TestClient(create_app(settings, service=service)) as client:
         yield Server(client, secret, json.dumps(line).encode() + b"\n")

@@ -24,7 +24,8 @@ FORMS = {"/people/invite"}
 def concrete(path: str) -> str:
     """A path with its placeholders filled: a file of a page that exists, else ids that name nothing."""
     path = path.replace("{name:path}", "site.css")
-    return re.sub(r"\{[a-z_]+\}", "nothing", re.sub(r"\{(key|user|invitation)_id\}", "a" * 12, path))
+    path = path.replace("{case}", "0" * 32)
+    return re.sub(r"\{[a-z_]+\}", "nothing", re.sub(r"\{(key|user|invitation|project)_id\}", "a" * 12, path))
 
 
 def calls() -> list[tuple[str, str, Permission | None]]:

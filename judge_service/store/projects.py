@@ -1,0 +1,229 @@
+"""Labelling projects as stored: their cases, people, orders of presentation, guidelines and adjudications.
+
+Who is offered which case is `assignments`' business. Knows no form and no statistics.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from judge_service.domain.annotation import Adjudication, Guidelines, Member, Project, ProjectCase
+from judge_service.domain.calibration_set import Label
+from judge_service.errors import Conflict, NotFound
+from judge_service.store.engine import Database
+from judge_service.store.sets import CHUNK, LABELS, SETS, chunks, open_version
+from judge_service.store.tables import (
+    AdjudicationRow,
+    GuidelinesRow,
+    MemberRow,
+    PresentationRow,
+    ProjectCaseRow,
+    ProjectRow,
+    table,
+)
+
+PROJECTS = table(ProjectRow)
+GUIDELINES = table(GuidelinesRow)
+MEMBERS = table(MemberRow)
+PROJECT_CASES = table(ProjectCaseRow)
+ORDERS = table(PresentationRow)
+ADJUDICATIONS = table(AdjudicationRow)
+
+
+class Projects:
+    """The project tables. All methods are synchronous."""
+
+    def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._clock = clock
+
+    def create(self, project: Project, cases: Sequence[ProjectCase], guidelines: Guidelines) -> Project:
+        """Store a project with its cases and first guidelines. Raises Conflict when its set is frozen."""
+
+        def work(connection: Connection) -> Project:
+            open_version(connection, project.set_id)
+            fields = project.model_dump(mode="json") | {
+                name: getattr(project, name) for name in ("due_at", "created_at", "closed_at")
+            }
+            connection.execute(insert(PROJECTS), fields)
+            for chunk in chunks(cases, CHUNK):
+                connection.execute(
+                    insert(PROJECT_CASES), [{"project_id": project.id} | one.model_dump() for one in chunk]
+                )
+            connection.execute(insert(GUIDELINES), {"project_id": project.id} | guidelines.model_dump())
+            return project
+
+        return self._database.write(work)
+
+    def get(self, project_id: str) -> Project:
+        """A project. Raises NotFound."""
+        with self._database.read() as connection:
+            return project_row(connection, project_id)
+
+    def all(self, person: str | None = None) -> list[Project]:
+        """Every project, newest first; with `person` those that the person belongs to."""
+        query = select(PROJECTS)
+        if person is not None:
+            mine = select(MEMBERS.c.project_id).where(MEMBERS.c.person == person, MEMBERS.c.left_at.is_(None))
+            query = query.where(PROJECTS.c.id.in_(mine))
+        with self._database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return sorted(map(_project, rows), key=lambda project: (project.created_at, project.id), reverse=True)
+
+    def close(self, project_id: str, *, closed: bool) -> Project:
+        """Close a project, or open it again. Raises NotFound."""
+
+        def work(connection: Connection) -> Project:
+            at = self._clock() if closed else None
+            connection.execute(update(PROJECTS).where(PROJECTS.c.id == project_id).values(closed_at=at))
+            return project_row(connection, project_id)
+
+        return self._database.write(work)
+
+    def cases(self, project_id: str) -> list[ProjectCase]:
+        """The cases of a project, by id."""
+        query = select(PROJECT_CASES).where(PROJECT_CASES.c.project_id == project_id)
+        with self._database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return sorted(map(project_case, rows), key=lambda one: one.case_id)
+
+    def case(self, project_id: str, case_id: str) -> ProjectCase:
+        """One case of a project. Raises NotFound."""
+        query = select(PROJECT_CASES).where(
+            PROJECT_CASES.c.project_id == project_id, PROJECT_CASES.c.case_id == case_id
+        )
+        with self._database.read() as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        if row is None:
+            raise NotFound("This project has no such case.")
+        return project_case(row)
+
+    def join(self, project_id: str, member: Member, order: Iterable[str]) -> Member:
+        """Add a person with the drawn order of the project's cases; one who left comes back to the old order.
+
+        Raises Conflict when another person of the project has the name.
+        """
+
+        def work(connection: Connection) -> Member:
+            project_row(connection, project_id)
+            mine = (MEMBERS.c.project_id == project_id) & (MEMBERS.c.person == member.person)
+            row = connection.execute(select(MEMBERS).where(mine)).mappings().one_or_none()
+            if row is not None:
+                connection.execute(update(MEMBERS).where(mine).values(left_at=None))
+                return _member(row).model_copy(update={"left_at": None})
+            try:
+                with connection.begin_nested():
+                    connection.execute(insert(MEMBERS), {"project_id": project_id} | member.model_dump())
+            except IntegrityError:
+                raise Conflict(f"Somebody named {member.name!r} belongs to this project already.") from None
+            rows = (
+                {"project_id": project_id, "person": member.person, "position": place, "case_id": case_id}
+                for place, case_id in enumerate(order)
+            )
+            for chunk in chunks(rows, CHUNK):
+                connection.execute(insert(ORDERS), chunk)
+            return member
+
+        return self._database.write(work)
+
+    def leave(self, project_id: str, person: str) -> None:
+        """Offer a person nothing any more; labels stay. Raises NotFound when the person is no member."""
+        mine = (MEMBERS.c.project_id == project_id) & (MEMBERS.c.person == person) & MEMBERS.c.left_at.is_(None)
+        change = update(MEMBERS).where(mine).values(left_at=self._clock())
+        if self._database.write(lambda connection: connection.execute(change).rowcount) == 0:
+            raise NotFound("This person does not belong to the project.")
+
+    def members(self, project_id: str) -> list[Member]:
+        """Everybody of a project, by the time of joining; those who left too."""
+        query = select(MEMBERS).where(MEMBERS.c.project_id == project_id)
+        with self._database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return sorted(map(_member, rows), key=lambda one: (one.joined_at, one.name))
+
+    def order(self, project_id: str, person: str) -> list[str]:
+        """The case ids in the order drawn for a person."""
+        query = select(ORDERS.c.case_id).where(ORDERS.c.project_id == project_id, ORDERS.c.person == person)
+        with self._database.read() as connection:
+            return list(connection.execute(query.order_by(ORDERS.c.position)).scalars())
+
+    def add_guidelines(self, project_id: str, text: str, note: str, by: str) -> Guidelines:
+        """A new version of the guidelines. Raises NotFound."""
+
+        def work(connection: Connection) -> Guidelines:
+            project_row(connection, project_id, lock=True)
+            newest = select(func.max(GUIDELINES.c.version)).where(GUIDELINES.c.project_id == project_id)
+            number = (connection.execute(newest).scalar_one() or 0) + 1
+            made = Guidelines(version=number, text=text, note=note, by=by, at=self._clock())
+            connection.execute(insert(GUIDELINES), {"project_id": project_id} | made.model_dump())
+            return made
+
+        return self._database.write(work)
+
+    def guidelines(self, project_id: str) -> list[Guidelines]:
+        """Every version, newest first."""
+        query = select(GUIDELINES).where(GUIDELINES.c.project_id == project_id).order_by(GUIDELINES.c.version.desc())
+        with self._database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [Guidelines.model_validate(_without_project(row)) for row in rows]
+
+    def adjudicate(self, adjudication: Adjudication, label: Label) -> Adjudication:
+        """Keep a final word with its label; an earlier final label of the case is replaced, its record stays.
+
+        Raises Conflict when the set is frozen.
+        """
+
+        def work(connection: Connection) -> Adjudication:
+            version = open_version(connection, label.set_id)
+            fields = adjudication.model_dump() | {"seen": list(adjudication.seen)}
+            connection.execute(insert(ADJUDICATIONS), fields)
+            final = (
+                (LABELS.c.set_id == label.set_id)
+                & (LABELS.c.case_id == label.case_id)
+                & (LABELS.c.rubric == label.rubric)
+                & (LABELS.c.condition == label.condition.value)
+                & LABELS.c.adjudicated
+            )
+            removed = connection.execute(LABELS.delete().where(final)).rowcount
+            connection.execute(insert(LABELS), label.model_dump() | {"condition": label.condition.value})
+            count = update(SETS).where(SETS.c.id == version.id)
+            connection.execute(count.values(n_labels=SETS.c.n_labels + 1 - removed))
+            return adjudication
+
+        return self._database.write(work)
+
+    def adjudications(self, project_id: str) -> list[Adjudication]:
+        """Every final word of a project, oldest first."""
+        query = select(ADJUDICATIONS).where(ADJUDICATIONS.c.project_id == project_id)
+        with self._database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        found = [Adjudication.model_validate(dict(row)) for row in rows]
+        return sorted(found, key=lambda one: (one.at, one.id))
+
+
+def project_row(connection: Connection, project_id: str, *, lock: bool = False) -> Project:
+    """The project; with `lock` nobody else changes its assignments until the transaction ends. Raises NotFound."""
+    query = select(PROJECTS).where(PROJECTS.c.id == project_id)
+    row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
+    if row is None:
+        raise NotFound("There is no such project.")
+    return _project(row)
+
+
+def project_case(row: RowMapping) -> ProjectCase:
+    """A case from its row."""
+    return ProjectCase.model_validate(_without_project(row))
+
+
+def _project(row: RowMapping) -> Project:
+    return Project.model_validate(dict(row))
+
+
+def _member(row: RowMapping) -> Member:
+    return Member.model_validate(_without_project(row))
+
+
+def _without_project(row: RowMapping) -> dict[str, Any]:
+    return {str(name): value for name, value in row.items() if name != "project_id"}
