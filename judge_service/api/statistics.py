@@ -128,6 +128,9 @@ async def read_statistics(
         str | None, Query(max_length=400, description="`key=value`: cases on which the best threshold is chosen.")
     ] = None,
     target: Annotated[float, Query(gt=0, lt=1, description="Agreement that a usable threshold must reach.")] = 0.9,
+    family: Annotated[
+        list[str] | None, Query(description="`part=family`: the model family of names that hold this part.")
+    ] = None,
     resamples: Annotated[int, Query(ge=100, le=10_000, description="Resamples of a bootstrap.")] = 10_000,
 ) -> dict[str, Any]:
     """Agreement with people, position, confidence, length, thresholds and failures of the judges of a set.
@@ -146,6 +149,7 @@ async def read_statistics(
         positive=positive,
         threshold_from=threshold_from,
         target=target,
+        families=tuple(family or ()),
         resamples=resamples,
     )
 

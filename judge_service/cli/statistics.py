@@ -112,6 +112,10 @@ def stats(
     target: Annotated[
         float, typer.Option(min=0.01, max=0.99, help="Agreement that a usable threshold of confidence must reach.")
     ] = 0.9,
+    families: Annotated[
+        list[str] | None,
+        typer.Option("--family", metavar="PART=FAMILY", help="Model family of names that hold PART. Repeat it."),
+    ] = None,
     resamples: Annotated[
         int,
         typer.Option(metavar="N", min=100, max=100_000, help="Resamples of a bootstrap; figures say it when fewer."),
@@ -136,6 +140,7 @@ def stats(
         positive=positive,
         threshold_from=threshold_from,
         target=target,
+        families=tuple(families or ()),
         resamples=resamples,
     )
     settings = settings_for(database)

@@ -5,10 +5,11 @@ Owns the known parts of names. A report may be given others; fine-tunes of one b
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from judge_service.domain.judge import Judge
 
-ANSWER_KEYS = (("model_a", "model_b"), ("system_a", "system_b"))
+ANSWER_KEYS = (("model_a", "model_b"), ("system_a", "system_b"), ("response_a_model", "response_b_model"))
 """Metadata keys that name the models behind the two answers; the first pair that a case has counts."""
 
 KNOWN: Mapping[str, str] = {
@@ -73,4 +74,14 @@ def judge_family(judge: Judge, models: list[str], families: Mapping[str, str]) -
         found = family_of(name, families) if name else None
         if found is not None:
             return found
+    return None
+
+
+def own_side(metadata: Mapping[str, Any], own: str, families: Mapping[str, str]) -> str | None:
+    """The answer (`A` or `B`) of the family `own`, where exactly one is; None where the case names no two models."""
+    for keys in ANSWER_KEYS:
+        names = [metadata.get(key) for key in keys]
+        if None not in names:
+            mine = [family_of(str(name), families) == own for name in names]
+            return None if mine[0] == mine[1] else "A" if mine[0] else "B"
     return None

@@ -18,8 +18,9 @@ from calibration.power import labels_for_half_width, tier
 from calibration.resample import Resampler, joint_types
 from judge_service.domain.outcome import Outcome
 from judge_service.reports.dataset import Dataset, JudgeColumn, ended
+from judge_service.reports.families import judge_family, own_side
 from judge_service.reports.humans import MOST_ANNOTATORS, as_json, label_shares
-from judge_service.reports.rules import Rules
+from judge_service.reports.rules import Rules, key_value
 from judge_service.reports.thresholds import thresholds, thresholds_of_confidence
 
 HALF_WIDTH = 0.05
@@ -60,6 +61,7 @@ def judge_figures(
         row["labels_needed"] = labels_for_half_width(raw, HALF_WIDTH).to_dict()
     if dataset.rubric.kind == "pairwise":
         row["length"] = _length(dataset, column, resampler)
+        row["self_preference"] = _self_preference(dataset, column, rules, resampler)
     return row
 
 
@@ -280,6 +282,22 @@ def _length(dataset: Dataset, column: JudgeColumn, resampler: Resampler) -> dict
         **as_json(figures),
         "regression": as_json({"n": regression.n, **regression.coefficients}),
     }
+
+
+def _self_preference(dataset: Dataset, column: JudgeColumn, rules: Rules, resampler: Resampler) -> dict[str, Any]:
+    """Preference for answers of the judge's own family against the humans' own; null with a reason where unknown."""
+    families = dict(key_value(entry, "family") for entry in rules.families)
+    models = sorted({judgment.model for judgment in column.judgments if judgment is not None})
+    own = None if column.baseline else judge_family(column.judge, models, families)
+    sides = [None if own is None else own_side(dataset.items[i].case.metadata, own, families) for i in dataset.labelled]
+    cases = sum(side is not None for side in sides)
+    reason = "no_family" if own is None else None if cases else "no_answers_of_the_family"
+    found: dict[str, Any] = {"family": own, "cases": cases, "undefined_reason": reason, "figures": None}
+    if reason is None:
+        predicted, human = dataset.predicted(column), dataset.human
+        alike = resampler.with_types(joint_types(predicted, human, sides))
+        found["figures"] = as_json(bias.self_preference(sides, predicted, human, resampler=alike))
+    return found
 
 
 def cost(column: JudgeColumn) -> dict[str, Any]:

@@ -16,7 +16,8 @@ class Rules:
     whose orders disagree does `not_agree`, or counts as a `tie`. `positive` is the label that a threshold decides
     about (the last of an ordered scale by default); the threshold with the best F1 is chosen on the cases of
     `threshold_from` (`key=value`), else on the cases themselves. `target` is the agreement that a usable threshold of
-    confidence must reach. `epsilon` is that of the annotator test.
+    confidence must reach. `epsilon` is that of the annotator test. `families` are `PART=FAMILY`: the family
+    of the models whose names hold this part, before the known ones.
     """
 
     failures: Literal["wrong", "tie", "left_out"] = "wrong"
@@ -25,6 +26,7 @@ class Rules:
     threshold_from: str | None = None
     target: float = 0.9
     epsilon: float = 0.15
+    families: tuple[str, ...] = ()
     resamples: int = DEFAULT_RESAMPLES
     seed: int = DEFAULT_SEED
 
@@ -37,6 +39,9 @@ def check_rules(dataset: Dataset, rules: Rules) -> None:
             raise InvalidInput(fields=[FieldProblem(field, f"{dataset.rubric.id} has no label `tie`")])
     if rules.positive is not None and rules.positive not in names:
         raise InvalidInput(fields=[FieldProblem("positive", f"is none of {', '.join(names)}")])
+    for entry in rules.families:
+        if not key_value(entry, "family")[1]:
+            raise InvalidInput(fields=[FieldProblem("family", f"{entry!r} is not PART=FAMILY")])
     if not 0 < rules.target < 1:
         raise InvalidInput(fields=[FieldProblem("target", "must lie between 0 and 1")])
 

@@ -5,7 +5,7 @@ from typing import Any
 from calibration import bias, repeats
 from calibration.estimate import Reason
 from judge_service.reports.dataset import JudgeColumn
-from judge_service.reports.families import ANSWER_KEYS, family_of, judge_family
+from judge_service.reports.families import ANSWER_KEYS, judge_family, own_side
 from judge_service.reports.figures import shown
 from judge_service.reports.study import Study
 
@@ -97,7 +97,7 @@ def _family(study: Study, column: JudgeColumn) -> dict[str, Any]:
     own = None if column.baseline else judge_family(column.judge, models, families)
     if own is None:
         return _not_measured("no_family", "The judge's model belongs to no known family: name it with --family.")
-    sides = [_own_side(item.case.metadata, own, families) for item in study.labelled.items]
+    sides = [own_side(item.case.metadata, own, families) for item in study.labelled.items]
     cases = sum(side is not None for side in sides)
     if cases == 0:
         keys = " or ".join(f"{a}/{b}" for a, b in ANSWER_KEYS)
@@ -119,16 +119,6 @@ def _family(study: Study, column: JudgeColumn) -> dict[str, Any]:
         "excess": shown(figures["excess_own_rate"]),
         "p": figures["excess_test"].value,
     }
-
-
-def _own_side(metadata: dict[str, Any], own: str, families: Any) -> str | None:
-    """The answer of the family, where exactly one is."""
-    for keys in ANSWER_KEYS:
-        names = [metadata.get(key) for key in keys]
-        if None not in names:
-            mine = [family_of(str(name), families) == own for name in names]
-            return None if mine[0] == mine[1] else "A" if mine[0] else "B"
-    return None
 
 
 def _planted(study: Study, column: JudgeColumn) -> dict[str, Any]:

@@ -295,3 +295,33 @@ def test_splits_are_slices_too() -> None:
     split = Dataset(dataset.rubric, "set@1", "", items, dataset.columns)
     found = statistics(split, FAST, by=["split"])
     assert {part["value"]: part["n"] for part in found["slices"]["split"]} == {"calibration": 1, "release": 1}
+
+
+def test_preference_for_the_judges_own_family() -> None:
+    rows = [("A", "A", "A", None, []), ("A", "A", "A", None, [])]
+    rows += [("B", "B", "B", None, []), ("B", "B", "B", None, [])]
+    rows += [("B", "A", "A", None, [])] * 3 + [("A", "A", "A", None, [])]
+    dataset = pairs(rows)
+    models = {"model_a": "house-7b-chat", "model_b": "Llama-3"}
+    given = [LabelledItem(item.case.model_copy(update={"metadata": models}), item.label) for item in dataset.items]
+    items = (*given[:-1], dataset.items[-1])
+    named = Dataset(dataset.rubric, "set@1", "", items, dataset.columns)
+    [unknown] = statistics(named, FAST)["judges"]
+    assert unknown["self_preference"] == {
+        "family": None,
+        "cases": 0,
+        "undefined_reason": "no_family",
+        "figures": None,
+    }
+    rules = Rules(resamples=100, families=("house-=house", "small=house"))
+    found = statistics(named, rules)["judges"][0]["self_preference"]
+    assert (found["family"], found["cases"], found["undefined_reason"]) == ("house", 7, None)
+    figures = found["figures"]
+    assert figures["own_when_human_own"]["value"] == 1
+    assert figures["other_when_human_other"]["value"] == pytest.approx(2 / 5)
+    assert figures["equal_opportunity_bias"]["value"] == pytest.approx(0.6)
+    elsewhere = statistics(named, Rules(resamples=100, families=("small=elsewhere",)))["judges"][0]["self_preference"]
+    assert elsewhere["undefined_reason"] == "no_answers_of_the_family"
+    with pytest.raises(InvalidInput) as refused:
+        statistics(named, Rules(families=("house",)))
+    assert refused.value.fields[0].path == "family"
