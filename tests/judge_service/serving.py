@@ -4,21 +4,23 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import uvicorn
 
 
 @contextlib.contextmanager
-def serving(app: Any, *, lifespan: Literal["on", "off"] = "on") -> Iterator[int]:
-    """Serve `app` and yield its port."""
+def serving(
+    app: Any, *, lifespan: Literal["on", "off"] = "on", run: Callable[[Any], Any] = asyncio.run
+) -> Iterator[int]:
+    """Serve `app` and yield its port. `run` runs the server's coroutine, on the event loop of its choice."""
     # With the protocol named, asyncio turns Nagle's algorithm off: else each response waits 40 ms.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen(128)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan=lifespan, timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
+    thread = threading.Thread(target=lambda: run(server.serve(sockets=[listener])), daemon=True)
     thread.start()
     try:
         yield listener.getsockname()[1]

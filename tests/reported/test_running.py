@@ -2,20 +2,31 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+import uvloop
 
+from judge_service.app import create_app
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Flag
+from judge_service.domain.principal import Role
 from judge_service.judging.cache import MemoryCache
 from judge_service.judging.judging import FatalJudgeError
+from judge_service.security.keys import issue
+from judge_service.settings import Settings
+from judge_service.store import Store
 from rubrics.registry import get_rubric
+from tests.judge_service.serving import serving
 from tests.reported.judged import PAIR, REFUSAL, command, core, ended, invoke, judged, scripted, served, wrong
 from tests.support.clock import VirtualTime
 from tests.support.fake_provider import FORBIDDEN, UNAUTHORIZED, FakeProvider, Recorded, Reply, hanging, rate_limited
@@ -38,6 +49,77 @@ print(len(asyncio.run(inside())))
 def test_case_038_importing_touches_no_event_loop_and_a_plain_script_may_judge() -> None:
     done = subprocess.run([sys.executable, "-c", LOOP], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["A", "10"], done.stderr
+
+
+NOTEBOOK = """
+import asyncio
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+CELLS = (
+    "from tests.reported.judged import judged, scripted",
+    "say = lambda: judged(scripted(GOOD))",
+    "label = (await say()).label",
+    "import asyncio; asyncio.run(say())",
+)
+async def kernel():
+    shell.user_ns["GOOD"] = '{"rationale": "", "verdict": "A"}'
+    for cell in CELLS:
+        ready = shell.transform_cell(cell)
+        done = await shell.run_cell_async(cell, transformed_cell=ready, silent=True, store_history=False)
+        print("CELL", repr(done.error_before_exec or done.error_in_exec or shell.user_ns.get("label")))
+asyncio.run(kernel())
+"""
+
+
+def test_case_038_a_notebook_cell_awaits_a_verdict_and_a_nested_loop_is_one_clear_error(tmp_path: Path) -> None:
+    environment = os.environ | {"IPYTHONDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", NOTEBOOK], capture_output=True, text=True, timeout=120, env=environment
+    )
+    said = [line for line in done.stdout.splitlines() if line.startswith("CELL")]
+    assert said[:3] == ["CELL None", "CELL None", "CELL 'A'"], done.stdout + done.stderr
+    assert "asyncio.run() cannot be called from a running event loop" in said[3]
+    assert "patch" not in done.stderr
+
+
+def test_case_038_ten_parallel_judgments_under_uvloop_while_health_answers(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path)
+    key, plain = issue("test", Role.SCORE)
+    with Store.open(settings.database) as store:
+        store.keys.add(key)
+    loops: list[str] = []
+
+    async def seen(main: Any) -> None:
+        loops.append(type(asyncio.get_running_loop()).__module__)
+        await main
+
+    hold = threading.Event()
+    body = {"rubric": "pairwise@1", "judge": "served"}
+    with FakeProvider(default=GOOD, hold=hold) as server:
+        (tmp_path / "judges.toml").write_text(
+            f'[judges.served]\nbackend = "openai"\nmodel = "m"\norder_policy = "single_ab"\n'
+            f'options = {{ base_url = "{server.url}" }}\nlimits = {{ concurrency = 10 }}\n'
+        )
+        with (
+            serving(create_app(settings), run=lambda main: uvloop.run(seen(main))) as port,
+            ThreadPoolExecutor(10) as pool,
+        ):
+            url = f"http://127.0.0.1:{port}"
+            headers = {"Authorization": f"Bearer {plain}"}
+
+            def ask(number: int) -> httpx.Response:
+                case = {"id": f"c{number}", **PAIR}
+                return httpx.post(f"{url}/v1/judgments", json=body | {"case": case}, headers=headers, timeout=60)
+
+            asked = [pool.submit(ask, number) for number in range(10)]
+            while len(server.completions) < 10 and not any(one.done() for one in asked):
+                assert httpx.get(f"{url}/healthz", timeout=1).status_code == 200
+            assert httpx.get(f"{url}/healthz", timeout=1).status_code == 200
+            hold.set()
+            answers = [one.result() for one in asked]
+    assert loops == ["uvloop"]
+    assert [answer.status_code for answer in answers] == [201] * 10
+    assert {answer.json()["label"] for answer in answers} == {"A"}
 
 
 @pytest.mark.parametrize("how", ["headers", "body", "drip"])

@@ -163,7 +163,7 @@ def honoured(body: Mapping[str, Any]) -> str | None:
 
 
 class FakeProvider:
-    """The server. Use as a context manager; `url` is the base URL ending in `/v1`."""
+    """The server. Use as a context manager; `url` is the base URL ending in `/v1`. No answer before `hold` is set."""
 
     def __init__(
         self,
@@ -171,6 +171,7 @@ class FakeProvider:
         *,
         default: Reply | Callable[[Recorded], Reply] | None = None,
         delay_s: float = 0.0,
+        hold: threading.Event | None = None,
     ) -> None:
         self.script = list(script)
         self.requests: list[Recorded] = []
@@ -178,6 +179,7 @@ class FakeProvider:
         self.open_requests = 0
         self._default = default or Reply()
         self._delay_s = delay_s
+        self._hold = hold
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -263,6 +265,8 @@ class FakeProvider:
     ) -> bool:
         if reply.delay_s or self._delay_s:
             await asyncio.sleep(reply.delay_s or self._delay_s)
+        if self._hold is not None:
+            await asyncio.to_thread(self._hold.wait, 60)
         if reply.hang == "headers":
             await reader.read()  # until the client gives up
             return False
