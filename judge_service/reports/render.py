@@ -3,25 +3,29 @@
 import base64
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from calibration.estimate import REASON_TEXT, Reason
-from judge_service.reports.selection import parts_of
+from judge_service.assets import assets
+from judge_service.reports.charts import cost, drawing, outcomes
+from judge_service.reports.charts.figure import points
+from judge_service.reports.charts.of_sections import POLICIES
+from judge_service.reports.page import Page
 from judge_service.reports.tables import tables
 
-MARKS = ("●", "■", "▲", "◆", "✚", "▼")
-"""Shapes of judges, in the order they are given; colour never stands alone."""
+STYLES = ("site.css", "report.css")
+"""Styles of every report page, in their order."""
+SCRIPTS = ("vendor/vega.min.js", "vendor/vega-lite.min.js", "vendor/vega-interpreter.js", "charts.js")
+"""Scripts that draw charts where there are no pictures, in the order in which they build on each other."""
 
 OUTCOMES: dict[str, tuple[str, str, str]] = {
-    "scored": ("✓", "Scored", "solid"),
-    "tie": ("=", "Tie (scored)", "level"),
-    "inconsistent": ("⇄", "Inconsistent: orders disagree", "slant"),
-    "not_applicable": ("∅", "Not applicable", "dots"),
-    "judge_error": ("!", "Judge error", "cross"),
-    "not_judged": ("◷", "Not judged", "empty"),
+    kind: (mark, words.partition(":")[0] if kind == "judge_error" else words, kind)
+    for kind, (mark, words) in outcomes.OUTCOMES.items()
 }
 """Mark, word and pattern of every way a case can end."""
 
@@ -52,17 +56,18 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.0f}" if seconds >= 100 else f"{seconds:.1f}" if seconds >= 1 else f"{seconds:.2f}"
 
 
-def segments(row: dict[str, Any], order: list[str], width: float) -> list[dict[str, Any]]:
-    """The parts of one judge's outcome bar, left to right: kind, x and width in user units; empty parts left out."""
-    parts = []
-    x = 0.0
-    for kind in order:
-        count = row["counts"][kind]
-        if count:
-            wide = width * count / row["n"]
-            parts.append({"kind": kind, "x": round(x, 2), "width": round(wide, 2), "count": count})
-            x += wide
-    return parts
+def money(dollars: float) -> str:
+    """US dollars with as many decimals as are worth reading."""
+    return cost.money(dollars)
+
+
+def figure(value: float, form: str) -> str:
+    """A figure in one of the forms of tables: `percent`, `two` or `three` decimals, `points` with a sign."""
+    if form == "percent":
+        return percent(value)
+    if form == "points":
+        return points(value)
+    return f"{value:.3f}" if form == "three" else f"{value:.2f}"
 
 
 @lru_cache(maxsize=1)
@@ -74,20 +79,41 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(percent=percent, reason_text=reason_text, duration=duration)
-    environment.globals.update(segments=segments, tables=tables, OUTCOMES=OUTCOMES, MARKS=MARKS)
+    environment.filters.update(percent=percent, reason_text=reason_text, duration=duration, money=money, figure=figure)
+    environment.globals.update(
+        tables=tables,
+        OUTCOMES=OUTCOMES,
+        WORDS=outcomes.WORDS,
+        FILLS=outcomes.FILLS,
+        POLICIES=POLICIES,
+        PATTERNS=Markup(drawing.PATTERNS),  # noqa: S704  # a constant of this program
+    )
     return environment
 
 
-def standalone(template: str, **values: Any) -> str:
-    """A template as one HTML page that needs no script and loads nothing; its policy allows only its own style."""
-    environment = _environment()
-    style = environment.get_template("report.css").render()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    return environment.get_template(template).render(style=style, policy=policy, **values)
+def standalone(template: str, scripts: Sequence[str] = (), **values: Any) -> str:
+    """A template as one HTML page that loads nothing; its policy allows only its own style and `scripts`."""
+    style = "".join(assets()[name].text for name in STYLES)
+    allowed = [f"style-src {_source(style)}", *([f"script-src {' '.join(map(_source, scripts))}"] if scripts else [])]
+    policy = f"default-src 'none'; {'; '.join(allowed)}; base-uri 'none'; form-action 'none'"
+    return _environment().get_template(template).render(style=style, policy=policy, scripts=scripts, **values)
 
 
-def to_html(report: dict[str, Any]) -> str:
-    """The report as one self-contained HTML page."""
-    return standalone("report.html.j2", report=report, parts=parts_of(report))
+def _source(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def body(page: Page) -> Markup:
+    """The content of a report's page without its frame, for a page of the service."""
+    return Markup(_environment().get_template("report_body.html.j2").render(page=page))  # noqa: S704  # autoescaped
+
+
+def to_html(report: Mapping[str, Any], *, pictures: bool = True) -> str:
+    """The report as one self-contained HTML page.
+
+    With `pictures` and the extra `charts` its charts are pictures and it needs no script; else it holds the scripts
+    that draw them.
+    """
+    page = Page(report, pictures)
+    scripts = [assets()[name].text for name in SCRIPTS] if page.needs_script else []
+    return standalone("report.html.j2", scripts, page=page)

@@ -37,6 +37,8 @@ def agreement(
     best constant answer with its name, `floor` the declared least agreement.
     """
     known = people if people is not None and people["value"] is not None else None
+    # Without two people to compare with, single labels say nothing new.
+    alone: list[Figure | None] = list(single) if known is not None and any(single) else [None] * len(judges)
     table = Table(
         ("Judge", "Agrees", "Of", "%", "95% interval"),
         tuple(
@@ -45,7 +47,7 @@ def agreement(
                 *((mark.name, figure) for mark, figure in judges),
                 *(
                     (f"{mark.name}, single labels", figure)
-                    for (mark, _), figure in zip(judges, single, strict=False)
+                    for (mark, _), figure in zip(judges, alone, strict=True)
                     if figure is not None
                 ),
                 *([("Two people", known)] if known is not None else []),
@@ -57,17 +59,20 @@ def agreement(
     aid += "second person."
     parts = [f"{mark.name} {share_of(figure)}" for mark, figure in judges]
     parts += [f"two people {share_of(known)}"] if known is not None else []
-    parts += [f"{constant[0].lower()} {share_of(constant[1])}"] if constant is not None else []
+    parts += [f"{_small(constant[0])} {share_of(constant[1])}"] if constant is not None else []
     parts += [f"floor {percent(floor)}"] if floor is not None else []
     summary = f"Agreement with people in percent of {n} cases, 95% intervals: {'; '.join(parts)}."
     if all(figure["value"] is None for _, figure in judges):
         why = reason(judges[0][1]["undefined_reason"]) if judges else "No judge with a model was run."
         missing = Undefined("Cannot be computed", why, "Label cases of this set and run the judges on them.")
         return Chart("agreement", title, aid, summary, table, undefined=missing)
-    alone = list(single) if known is not None and any(single) else [None] * len(judges)
     notes = (NO_CEILING,) if known is None else (HOLLOW,) if any(alone) else ()
     spec = _spec(judges, alone, n, known, constant, floor)
     return Chart("agreement", title, aid, summary, table, spec=spec, notes=notes)
+
+
+def _small(text: str) -> str:
+    return text[0].lower() + text[1:]
 
 
 def _value(figure: Figure) -> str:
@@ -89,7 +94,7 @@ def _spec(
         lines.append((people["value"], f"two people {percent(people['value'])}", "people"))
     if constant is not None and constant[1]["value"] is not None:
         value = constant[1]["value"]
-        lines.append((value, f"{constant[0].lower()} {percent(value)}", "constant"))
+        lines.append((value, f"{_small(constant[0])} {percent(value)}", "constant"))
     if floor is not None:
         lines.append((floor, f"floor {percent(floor)}", "floor"))
     seen = [value for value, _, _ in lines]

@@ -125,7 +125,7 @@ def _spec(judges: Sequence[Priced], people: Figure | None) -> dict[str, Any]:
         return (at - domain[0]) / (domain[1] - domain[0]) * wide, box.height * (100 - share) / (100 - floor)
 
     texts = []
-    taken = []
+    taken: list[tuple[frame.Rect, str | None]] = []
     if band is not None:
         layers.append(
             frame.base([{"value": max(band["low"] * 100, floor), "high": band["high"] * 100}])
@@ -135,7 +135,7 @@ def _spec(judges: Sequence[Priced], people: Figure | None) -> dict[str, Any]:
         words = f"two people {percent(band['value'])}"
         py = spot(zero, band["high"] * 100)[1]
         texts.append({"x": 4, "y": py + 10, "text": words, "align": "left"})
-        taken.append(frame.Rect(4, py + 2, 4 + frame.width_of(words), py + 18))
+        taken.append((frame.Rect(4, py + 2, 4 + frame.width_of(words), py + 18), None))
     steps = frontier([(row.dollars or 0.0, row.agreement["value"]) for row in judges])
     corners = [{"x": place(dollars), "value": value * 100} for dollars, value in steps]
     layers.append(
@@ -150,16 +150,13 @@ def _spec(judges: Sequence[Priced], people: Figure | None) -> dict[str, Any]:
             y=alt.Y("value:Q"), shape=alt.Shape("shape:N", scale=None)
         ),
     ]
-    anchors = []
+    spots = []
     for row, drawn in zip(judges, rows, strict=True):
         px, py = spot(drawn["x"], drawn["value"])
-        anchors.append((px, py, frame.shortened(row.mark.label, 180)))
-        taken.append(frame.Rect(px - 3, spot(0, drawn["high"])[1], px + 3, spot(0, drawn["low"])[1]))
-    places = frame.beside(anchors, frame.Rect(0, 0, wide + 14, box.height - 2), taken)
-    named = [
-        {"x": at, "y": py, "text": text, "align": align}
-        for (at, py, align), (_, _, text) in zip(places, anchors, strict=True)
-    ]
+        spots.append(frame.Spot(px, py, frame.shortened(row.mark.label, 180), row.mark.name))
+        whisker = frame.Rect(px - 3, spot(0, drawn["high"])[1], px + 3, spot(0, drawn["low"])[1])
+        taken.append((whisker, row.mark.name))
+    named = frame.beside(spots, frame.Rect(0, 0, wide + 14, box.height - 2), taken)
     layers += [*frame.written(texts), *frame.written(named, bold=True)]
     if free:
         layers.append(

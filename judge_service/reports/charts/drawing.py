@@ -46,15 +46,15 @@ def available() -> bool:
     return importlib.util.find_spec("vl_convert") is not None
 
 
-def inline(chart: Chart) -> str | None:
+def inline(chart: Chart, key: str) -> str | None:
     """The chart as an SVG element for a page, None without a picture or without the extra `charts`.
 
-    It has no style, script or size of its own and is named by the chart's summary.
+    It has no style, script or size of its own and is named by the chart's summary; ids in it begin with `key`.
     """
     if chart.spec is None or not available():
         return None
     svg = _TAG.sub(lambda tag: _DROPPED.sub("", tag[0]), _drawn(chart.spec))
-    svg = _EMPTY.sub("", _ID.sub(rf"\1{chart.id}-\2", svg))
+    svg = _EMPTY.sub("", _ID.sub(rf"\1{key}-\2", svg))
     name = html.escape(chart.summary, quote=True)
     return _SIZE.sub(rf'<svg class="chart" viewBox="\1" role="img" aria-label="{_literal(name)}">', svg, count=1)
 

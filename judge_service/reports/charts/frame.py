@@ -4,6 +4,7 @@ The only module that knows Altair. Colours are CSS variables, so that one pictur
 Sizes are pixels of a drawing that is 360 wide.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -181,6 +182,12 @@ class Rect:
         high = min(self.y1, other.y1) - max(self.y0, other.y0)
         return wide * high if wide > 0 and high > 0 else 0.0
 
+    def distance(self, other: "Rect") -> float:
+        """Shortest way between the two; 0 where they touch."""
+        wide = max(self.x0 - other.x1, other.x0 - self.x1, 0.0)
+        high = max(self.y0 - other.y1, other.y0 - self.y1, 0.0)
+        return math.hypot(wide, high)
+
 
 def levels(labels: Sequence[tuple[float, str]], width: float, left: float = 0.0) -> list[tuple[float, int]]:
     """Middle and level (0 is the lowest) of labels that stand above a plot at these x, so that none covers another.
@@ -201,29 +208,45 @@ def levels(labels: Sequence[tuple[float, str]], width: float, left: float = 0.0)
     return [found[i] for i in range(len(labels))]
 
 
-def beside(
-    anchors: Sequence[tuple[float, float, str]], plot: Rect, taken: Sequence[Rect] = ()
-) -> list[tuple[float, float, str]]:
-    """Where the names of points go: x, y and alignment of each, beside its point where there is room.
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A point that gets a name: its place, the text, and whose it is."""
 
-    `taken` are rectangles that should stay free. Where everything is crowded the place with the least overlap is taken.
+    x: float
+    y: float
+    text: str
+    owner: str
+
+
+def beside(spots: Sequence[Spot], plot: Rect, taken: Sequence[tuple[Rect, str | None]] = ()) -> list[dict[str, Any]]:
+    """Where the names of points go, as rows of `written`: beside their point where there is room.
+
+    `taken` are rectangles that should stay free, with whose they are: a name that stands nearer to another's marks than
+    to its own would be read as the other's. Where everything is crowded the least bad place is taken.
     """
-    blocked = [*taken, *(Rect(x - 7, y - 7, x + 7, y + 7) for x, y, _ in anchors)]
-    chosen: list[tuple[float, float, str]] = []
-    for x, y, text in anchors:
-        wide = width_of(text)
-        best: tuple[float, tuple[float, float, str], Rect] | None = None
-        for dy in (0, -15, 15, -30, 30, -45, 45, -60, 60):
-            for align, at in (("left", x + 12), ("right", x - 12), ("center", x)):
+    blocked = [*taken, *((Rect(spot.x - 7, spot.y - 7, spot.x + 7, spot.y + 7), spot.owner) for spot in spots)]
+    rows: list[dict[str, Any]] = []
+    for spot in spots:
+        wide = width_of(spot.text)
+        best: tuple[float, dict[str, Any], Rect] | None = None
+        for dy in (0, -15, 15, -24, 24, -33, 33, -45, 45, -60, 60, -80, 80):
+            for align, at in (
+                ("left", spot.x + 12),
+                ("right", spot.x - 12),
+                ("right", spot.x + 12),
+                ("center", spot.x),
+            ):
                 start = at - (wide if align == "right" else wide / 2 if align == "center" else 0)
-                place = Rect(start, y + dy - _LINE / 2, start + wide, y + dy + _LINE / 2)
+                place = Rect(start, spot.y + dy - _LINE / 2, start + wide, spot.y + dy + _LINE / 2)
                 outside = max(0.0, plot.x0 - place.x0) + max(0.0, place.x1 - plot.x1)
                 outside += max(0.0, plot.y0 - place.y0) + max(0.0, place.y1 - plot.y1)
-                cost = sum(place.overlap(other) for other in blocked) + 1000 * outside + abs(dy) * 0.5
-                cost += 4 if align == "center" else 0
+                cost = sum(place.overlap(other) for other, _ in blocked) + 1000 * outside + abs(dy) * 0.5
+                own = min(place.distance(other) for other, owner in blocked if owner == spot.owner)
+                strange = [place.distance(other) for other, owner in blocked if owner not in (spot.owner, None)]
+                cost += 60 if strange and min(strange) < own else 0
                 if best is None or cost < best[0] - 1e-9:
-                    best = (cost, (at, y + dy, align), place)
+                    best = (cost, {"x": at, "y": spot.y + dy, "text": spot.text, "align": align}, place)
         if best is not None:
-            chosen.append(best[1])
-            blocked.append(best[2])
-    return chosen
+            rows.append(best[1])
+            blocked.append((best[2], None))
+    return rows

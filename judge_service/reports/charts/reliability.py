@@ -17,7 +17,7 @@ AID = "On the line, stated confidence is true; below it, too sure."
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """One judge's confidence: its bins as `calibration.probability.reliability` gives them, ECE and Brier score.
+    """One judge's confidence: its bins as the section `confidence` gives them, ECE and Brier score.
 
     `source` names where the confidence comes from; None with empty `bins` where the judge states none.
     """
@@ -32,7 +32,7 @@ class Stated:
 def scales(judges: Sequence[Stated]) -> tuple[float, float]:
     """The least confidence and share of all judges, as tenths: all panels use the same scales."""
     stated = [row["low"] for judge in judges for row in judge.bins]
-    shares = [row["wilson95"][0] for judge in judges for row in judge.bins]
+    shares = [row["accuracy_low"] for judge in judges for row in judge.bins]
     return (
         min([0.8, *(int(value * 10 + 1e-9) / 10 for value in stated)]),
         min([0.8, *(int(value * 5) / 5 for value in [*shares, *stated])]),
@@ -51,7 +51,7 @@ def reliability(judge: Stated, least: tuple[float, float]) -> Chart:
                 str(row["n"]),
                 f"{row['mean_confidence']:.3f}",
                 f"{row['accuracy']:.3f}",
-                f"{row['wilson95'][0]:.3f} to {row['wilson95'][1]:.3f}",
+                f"{row['accuracy_low']:.3f} to {row['accuracy_high']:.3f}",
             )
             for row in judge.bins
         ),
@@ -117,8 +117,8 @@ def _spec(judge: Stated, least: tuple[float, float]) -> dict[str, Any]:
             {
                 "x": row["mean_confidence"],
                 "y": y_of(row["accuracy"]),
-                "top": y_of(row["wilson95"][1]),
-                "bottom": y_of(max(row["wilson95"][0], floor)),
+                "top": y_of(row["accuracy_high"]),
+                "bottom": y_of(max(row["accuracy_low"], floor)),
                 "fill": judge.mark.colour if solid else frame.PAPER,
             }
         )

@@ -126,24 +126,25 @@ def _spec(judges: Sequence[Kept], n: int, target: float) -> dict[str, Any]:
     def spot(coverage: float, wrong: float) -> tuple[float, float]:
         return coverage * wide, box.height * (1 - wrong * 100 / end)
 
-    taken = [
-        frame.Rect(px - 4, py - 4, px + 4, py + 4)
-        for curve in curves.values()
-        for px, py in (spot(row["coverage"], row["risk"]) for row in curve)
-    ]
+    taken: list[tuple[frame.Rect, str | None]] = []
+    for mark, curve in curves.items():
+        for row in curve:
+            px, py = spot(row["coverage"], row["risk"])
+            taken.append((frame.Rect(px - 4, py - 4, px + 4, py + 4), mark.name))
     level = spot(0, target)[1]
     words = f"target {percent(target)}%"
     texts = [{"x": 4, "y": level - 10, "text": words, "align": "left"}]
-    taken.append(frame.Rect(4, level - 18, 4 + frame.width_of(words), level))
-    rings, anchors = [], []
+    taken.append((frame.Rect(4, level - 18, 4 + frame.width_of(words), level), None))
+    rings, bounds = [], []
     for judge in judges:
         if judge.usable is not None and judge.usable_coverage is not None and judge.usable_risk is not None:
             rings.append({"x": judge.usable_coverage * 100, "y": judge.usable_risk * 100})
-            px, py = spot(judge.usable_coverage, judge.usable_risk)
             said = f"from {judge.usable:.2f}: at most {percent(judge.risk_upper or 0.0)}%"
-            anchors.append((px, py, said))
-    ends = [(*spot(curve[-1]["coverage"], curve[-1]["risk"]), mark) for mark, curve in curves.items()]
-    anchors += [(px, py, frame.shortened(mark.label, 190)) for px, py, mark in ends]
+            bounds.append(frame.Spot(*spot(judge.usable_coverage, judge.usable_risk), said, judge.mark.name))
+    ends = [
+        frame.Spot(*spot(curve[-1]["coverage"], curve[-1]["risk"]), frame.shortened(mark.label, 190), mark.name)
+        for mark, curve in curves.items()
+    ]
     if rings:
         layers.append(
             frame.base(rings)
@@ -151,10 +152,6 @@ def _spec(judges: Sequence[Kept], n: int, target: float) -> dict[str, Any]:
             .encode(x=alt.X("x:Q"), y=alt.Y("y:Q"))
         )
     plot = frame.Rect(0, 0, wide + 14, box.height - 4)
-    places = frame.beside(anchors, plot, taken)
-    named = [
-        {"x": at, "y": py, "text": text, "align": align}
-        for (at, py, align), (_, _, text) in zip(places, anchors, strict=True)
-    ]
-    layers += [*frame.written([*texts, *named[: len(rings)]]), *frame.written(named[len(rings) :], bold=True)]
+    named = frame.beside([*bounds, *ends], plot, taken)
+    layers += [*frame.written([*texts, *named[: len(bounds)]]), *frame.written(named[len(bounds) :], bold=True)]
     return frame.chart(layers, box)

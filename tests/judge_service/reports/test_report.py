@@ -15,7 +15,7 @@ from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason, NotApplicableReason, Outcome
 from judge_service.reports.dataset import Dataset, JudgeColumn, LabelledItem, answer_in, ended, line_up
-from judge_service.reports.render import segments, to_html, to_json
+from judge_service.reports.render import to_html, to_json
 from judge_service.reports.selection import bundle_reports as report_of
 from rubrics.registry import get_rubric
 
@@ -191,7 +191,7 @@ def test_the_page_is_one_file_without_script_and_hostile_text_stays_text() -> No
     assert parsed.policy.startswith("default-src 'none'; style-src 'sha256-")
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "{{ 7*7 }}" in page
-    assert page.count("<h1>") == 1
+    assert page.count("<h1") == 1
 
 
 def test_the_policy_allows_exactly_the_page_s_own_style() -> None:
@@ -227,15 +227,6 @@ def test_a_case_that_was_not_judged_is_shown_as_such() -> None:
     assert section(report, "judges")["judges"][0]["outcomes"]["not_judged"] == 1
     assert section(report, "judges")["judges"][0]["agreement"]["denominator"] == 5
     assert "model: not judged" in to_html(report)
-
-
-def test_segments_fill_the_bar() -> None:
-    row = {"n": 4, "counts": {"scored": 1, "tie": 0, "inconsistent": 3}}
-    parts = segments(row, ["scored", "tie", "inconsistent"], 100)
-    assert [(part["kind"], part["x"], part["width"]) for part in parts] == [
-        ("scored", 0, 25),
-        ("inconsistent", 25, 75),
-    ]
 
 
 def test_every_way_to_end_is_counted_apart() -> None:
