@@ -59,7 +59,10 @@ class ExactText(TypeDecorator[str]):
 
 
 def json_text(value: Any) -> str:
-    """`value` (plain, or a Pydantic record) as compact ASCII JSON. Raises ValueError for NaN or Infinity, TypeError for what is no JSON."""
+    """`value` (plain, or a Pydantic record) as compact ASCII JSON.
+
+    Raises ValueError for NaN or Infinity, TypeError for what is no JSON.
+    """
     if not value and isinstance(value, dict | list | tuple):
         # Most columns of a call are empty.
         return "{}" if isinstance(value, dict) else "[]"

@@ -6,9 +6,11 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, ValidationError
 
+from judge_service.backends.embedded import open_backend
 from judge_service.backends.schema_variants import by_response_format
 from judge_service.domain.call import RAW_LIMIT
 from judge_service.domain.case import Case
+from judge_service.domain.judge import Judge
 from judge_service.domain.outcome import Enforcement
 from judge_service.errors import InvalidInput
 from rubrics.model import Label, Scale
@@ -16,7 +18,9 @@ from rubrics.records import DecodingModel
 from rubrics.registry import get_rubric
 from rubrics.schema import json_constraint, master_schema
 from tests.reported.judged import PAIR, core, ended, judged, scripted, served, wrong
+from tests.support.engine_server import model_settings
 from tests.support.fake_provider import PROSE, FakeProvider, Reply
+from tests.support.random_asks import ask_drawn
 
 GOOD = Reply('{"rationale": "It is right.", "verdict": "A"}')
 
@@ -149,3 +153,16 @@ async def test_case_056_a_cut_reply_is_asked_again_once_at_most() -> None:
     judgment = await core(judge).judge(Case(id="c", input=PAIR), get_rubric("pairwise@1"), judge)
     assert ended(judgment) == wrong("truncated")
     assert len(judgment.calls) == 2
+
+
+@pytest.mark.model
+async def test_case_056_random_prompts_of_any_text_all_give_replies_that_parse() -> None:
+    """The first of the thousand that `python -m benchmarks.random_prompts` puts to the embedded model."""
+    backend = open_backend(Judge(name="drawn", backend="embedded"), model_settings())
+    try:
+        found = [one async for one in ask_drawn(backend, range(40))]
+    finally:
+        await backend.aclose()
+    assert [one.problem for one in found] == [None] * 40
+    assert {one.finish_reason for one in found} == {"stop"}
+    assert all(one.completion_tokens <= one.limit for one in found)
