@@ -3,6 +3,7 @@
 from fastapi import APIRouter, Depends, FastAPI
 
 from judge_service.api import (
+    adjudication,
     health,
     judges,
     judgments,
@@ -30,6 +31,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     users.router,
     projects.router,
     labelling.router,
+    adjudication.router,
     health.router,
 )
 
