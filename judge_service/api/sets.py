@@ -17,7 +17,7 @@ from starlette.datastructures import UploadFile
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.idempotency import IdempotencyKey, Stored, scope_of
 from judge_service.api.services import Services, services_of
-from judge_service.domain.calibration_set import LabelCondition, SetName, SetVersion, Split
+from judge_service.domain.calibration_set import LabelCondition, SetName, Split, ToldVersion
 from judge_service.errors import FieldProblem, InvalidInput, NotFound, UnsupportedMediaType
 from judge_service.gate.fields import field_problems
 from judge_service.gate.route import GuardedRoute, needs, principal_of
@@ -28,7 +28,7 @@ from judge_service.sets.importing import ImportOptions, import_cases, import_lab
 from judge_service.sets.recorded import VerdictOptions, import_verdicts
 from judge_service.sets.summary import summarise
 from judge_service.sets.tabular import FileKind, Source, dump, kind_of
-from judge_service.sets.versions import difference, new_version, view_cases
+from judge_service.sets.versions import difference, new_version, told, view_cases
 
 router = APIRouter(prefix="/v1", tags=["calibration sets"], route_class=GuardedRoute)
 T = TypeVar("T")
@@ -61,6 +61,7 @@ _VERSION: dict[str, Any] = {
     "release_demoted_at": None,
 }
 _FROZEN = _VERSION | {"status": "frozen", "content_hash": "5b1f" * 16, "frozen_at": "2026-03-29T12:30:00Z"}
+_SPENT: dict[str, Any] = {"n": 0, "cases": []}
 _COUNTED: dict[str, Any] = {"added": 2, "unchanged": 0, "unjoined": []}
 _IMPORTED: dict[str, Any] = {
     "set_id": "pairs@1",
@@ -70,6 +71,7 @@ _IMPORTED: dict[str, Any] = {
     "cases": _COUNTED,
     "labels": _COUNTED,
     "dropped": {},
+    "spent": _SPENT,
 }
 
 
@@ -148,6 +150,9 @@ class VerdictFileOptions(FileOptions):
     threshold: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False, description="For scores without a verdict.")
     positive: str | None = Field(default=None, max_length=100)
     negative: str | None = Field(default=None, max_length=100)
+    version: str | None = Field(
+        default=None, min_length=1, max_length=40, description="Makes another recorded judge beside one of that name."
+    )
 
 
 def _upload(model: type[FileOptions], *, extra: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -265,7 +270,9 @@ async def _read(request: Request, model: type[O], extra: tuple[str, ...] = ()) -
     status_code=201,
     summary="Make a set",
     responses={
-        **answers("The version, open for cases and labels.", _VERSION, status=201, model=SetVersion),
+        **answers(
+            "The version, open for cases and labels.", _VERSION | {"spent": _SPENT}, status=201, model=ToldVersion
+        ),
         **problems(*GUARDED, 400, 404, 409, 413, 415, 422),
     },
 )
@@ -275,22 +282,23 @@ async def make_set(request: Request, body: SetRequest, idempotency_key: Idempote
     services = services_of(request)
     rubric = read_rubric(body.rubric)
 
-    def make() -> SetVersion:
+    def make() -> ToldVersion:
         if body.from_ is None:
-            return services.store.sets.create(body.name, None if rubric is None else rubric.id, note=body.note)
+            made = services.store.sets.create(body.name, None if rubric is None else rubric.id, note=body.note)
+            return told(services.store, made)
         old = services.store.sets.get(body.from_)
         if old.name != body.name or rubric is not None:
             message = "a next version has the name and the rubric of the one it is made from."
             raise InvalidInput(fields=[FieldProblem("from", message)])
         return new_version(services.store, old.id, note=body.note)
 
-    async def work() -> Stored[SetVersion]:
+    async def work() -> Stored[ToldVersion]:
         made = await _on_thread(make)
         return Stored(made.id, made, 201)
 
-    async def load(reference: str) -> SetVersion | None:
+    async def load(reference: str) -> ToldVersion | None:
         try:
-            return await _on_thread(lambda: services.store.sets.get(reference))
+            return await _on_thread(lambda: told(services.store, services.store.sets.get(reference)))
         except NotFound:
             return None
 
@@ -325,6 +333,8 @@ async def list_sets(request: Request) -> dict[str, Any]:
                 "labels": {"blind": 2, "assisted": 0, "adjudicated": 0, "by_model": 0, "skipped": 0},
                 "annotators": {"gold": 2},
                 "uses": [],
+                "uses_elsewhere": [],
+                "spent": _SPENT,
                 "leaks": None,
             },
         ),
@@ -473,8 +483,10 @@ async def add_verdicts(request: Request, reference: Reference) -> Response:
         threshold=options.threshold,
         positive=options.positive,
         negative=options.negative,
+        version=options.version,
     )
-    return _answer(await _on_thread(lambda: import_verdicts(store, reference, files["file"], wanted)))
+    taken = {judge.name for judge in services_of(request).roster.all()}
+    return _answer(await _on_thread(lambda: import_verdicts(store, reference, files["file"], wanted, taken=taken)))
 
 
 @router.post(
@@ -538,15 +550,22 @@ async def split_cases(request: Request, reference: Reference, body: SplitRequest
     "/sets/{reference}/freeze",
     summary="Freeze a set",
     responses={
-        **answers("The frozen version with its hash.", _FROZEN, model=SetVersion),
+        **answers("The frozen version with its hash.", _FROZEN | {"spent": _SPENT}, model=ToldVersion),
         **problems(*GUARDED, 404, 409, 422),
     },
 )
 @needs(Permission.MANAGE_SETS)
-async def freeze(request: Request, reference: Reference) -> Response:
+async def freeze(
+    request: Request,
+    reference: Reference,
+    spend: Annotated[
+        bool,
+        Query(description="Give up cases as a test that are in another set's release split and in another one here."),
+    ] = False,
+) -> Response:
     """Check that nothing leaks between splits, then freeze. What leaks is listed and blocks."""
     store = services_of(request).store
-    return _answer(await _on_thread(lambda: freeze_set(store, reference)))
+    return _answer(await _on_thread(lambda: freeze_set(store, reference, spend=spend)))
 
 
 @router.get(

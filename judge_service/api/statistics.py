@@ -97,7 +97,7 @@ async def computed(work: Callable[[], T]) -> T:
                 "slices": {},
             },
         ),
-        **problems(*GUARDED, 404, 422, 503),
+        **problems(*GUARDED, 404, 409, 422, 503),
     },
 )
 @needs(Permission.READ_STATISTICS)
@@ -131,6 +131,9 @@ async def read_statistics(
     family: Annotated[
         list[str] | None, Query(description="`part=family`: the model family of names that hold this part.")
     ] = None,
+    again: Annotated[
+        bool, Query(description="Look at a release split a second time: recorded as tuning, it becomes development.")
+    ] = False,
     resamples: Annotated[int, Query(ge=100, le=10_000, description="Resamples of a bootstrap.")] = 10_000,
 ) -> dict[str, Any]:
     """Agreement with people, position, confidence, length, thresholds and failures of the judges of a set.
@@ -138,9 +141,8 @@ async def read_statistics(
     Names and definitions are in docs/statistics. The rules on which sources differ (`failures`, `inconsistent`,
     `positive`, `threshold_from`) change the headline; under `rules` the values of the others stand beside it.
     """
-    from judge_service.reports.labelled_set import read_set
-    from judge_service.reports.measuring import record_scored
-    from judge_service.reports.statistics import Rules, set_statistics
+    from judge_service.reports.measuring import store_statistics
+    from judge_service.reports.statistics import Rules
 
     store = services_of(request).store
     rules = Rules(
@@ -154,9 +156,19 @@ async def read_statistics(
     )
 
     def work() -> dict[str, Any]:
-        labelled = read_set(store, reference, rubric=rubric, judges=judge or (), split=split)
-        record_scored(store, labelled)
-        return set_statistics(labelled, rules, by=by or (), where=where, shares=shares or (), leave_out=leave_out or ())
+        return store_statistics(
+            store,
+            reference,
+            rules,
+            rubric=rubric,
+            judges=judge or (),
+            split=split,
+            by=by or (),
+            where=where,
+            shares=shares or (),
+            leave_out=leave_out or (),
+            again=again,
+        )
 
     return await computed(work)
 

@@ -14,7 +14,7 @@ from judge_service.cli.console import Commands, note, out, say_json
 from judge_service.cli.options import DatabaseOption, JsonOption, settings_for
 
 if TYPE_CHECKING:
-    from judge_service.domain.calibration_set import ImportResult
+    from judge_service.domain.calibration_set import ImportResult, Spent
     from judge_service.sets.tabular import Source
     from judge_service.store import Store
 
@@ -111,6 +111,8 @@ def create_set(
         say_json(version.model_dump(mode="json"))
         return
     typer.echo(f"Made {version.id}: {version.n_cases} cases, {version.n_labels} labels, open.")
+    if from_ is not None:
+        _say_spent(version.spent)
 
 
 @app.command("import")
@@ -174,6 +176,7 @@ def import_file(
     if done.dropped:
         listed = ", ".join(f"{field} ({n})" for field, n in sorted(done.dropped.items()))
         note(f"Left out, because neither case nor metadata can hold them: {listed}.")
+    _say_spent(done.spent)
 
 
 @app.command("labels")
@@ -233,6 +236,10 @@ def import_verdict_file(
     negative: Annotated[
         str | None, typer.Option("--negative", metavar="LABEL", help="Label up to it. Default: the scale's first.")
     ] = None,
+    version: Annotated[
+        str | None,
+        typer.Option("--version", metavar="TEXT", help="Make another recorded judge beside one of that name."),
+    ] = None,
     kind: KindOption = None,
     encoding: EncodingOption = None,
     delimiter: DelimiterOption = None,
@@ -242,6 +249,7 @@ def import_verdict_file(
     """Import verdicts of judges that were run elsewhere, as judgments of recorded judges."""
 
     def work(store: "Store") -> Any:
+        from judge_service.judging.roster import Roster
         from judge_service.sets.recorded import VerdictOptions, import_verdicts
 
         options = VerdictOptions(
@@ -251,8 +259,11 @@ def import_verdict_file(
             threshold=threshold,
             positive=positive,
             negative=negative,
+            version=version,
         )
-        return import_verdicts(store, name, _source(file, kind, encoding, delimiter), options)
+        of_files = Roster.load(settings_for(database)).all()
+        taken = {judge.name for judge in (*of_files, *store.judges.all())}
+        return import_verdicts(store, name, _source(file, kind, encoding, delimiter), options, taken=taken)
 
     done = _with_store(database, work)
     if as_json:
@@ -347,13 +358,24 @@ def split_cases(
 
 
 @app.command("freeze")
-def freeze(name: NameArgument, database: DatabaseOption = None, as_json: JsonOption = False) -> None:
+def freeze(
+    name: NameArgument,
+    spend: Annotated[
+        bool,
+        typer.Option(
+            "--spend",
+            help="Give up cases as a test that stand in the release split of another set and in another split here.",
+        ),
+    ] = False,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Check that nothing leaks between splits, then freeze the version with the hash of its content."""
 
     def work(store: "Store") -> Any:
         from judge_service.sets.grouping import freeze_set
 
-        return freeze_set(store, name)
+        return freeze_set(store, name, spend=spend)
 
     version = _with_store(database, work)
     if as_json:
@@ -361,6 +383,7 @@ def freeze(name: NameArgument, database: DatabaseOption = None, as_json: JsonOpt
         return
     typer.echo(f"{version.id} is frozen: {version.n_cases} cases, {version.n_labels} labels.")
     typer.echo(f"sha256 {version.content_hash}")
+    _say_spent(version.spent)
 
 
 @app.command("list")
@@ -438,6 +461,10 @@ def show_set(
     for use in found.uses:
         who = use.judge or use.note
         typer.echo(f"{use.at:%Y-%m-%d %H:%M} {use.split.value} {use.purpose.value}{f': {who}' if who else ''}")
+    for use in found.uses_elsewhere:
+        who = use.judge or use.note
+        typer.echo(f"{use.at:%Y-%m-%d %H:%M} {use.purpose.value} in {use.set_id}{f': {who}' if who else ''}")
+    _say_spent(found.spent)
     if found.leaks:
         note(f"{found.leaks} groups or texts stand in more than one split: the set cannot be frozen.")
 
@@ -567,6 +594,13 @@ def _say_unjoined(ids: Sequence[str], n: int, what: str) -> None:
     if ids:
         shown = ", ".join(repr(case_id) for case_id in ids[:10]) + (" ..." if n > 10 else "")
         note(f"Not counted: {what} of {n} ids that are no case of the set: {shown}.")
+
+
+def _say_spent(spent: "Spent") -> None:
+    if spent.n:
+        shown = "; ".join(f"{case.case_id!r} ({case.why.value}, {case.set_id})" for case in spent.cases[:10])
+        more = " ..." if spent.n > 10 else ""
+        note(f"{spent.n} release cases are no test any more and count as development: {shown}{more}.")
 
 
 def _short(value: Any) -> str:

@@ -116,6 +116,12 @@ def stats(
         list[str] | None,
         typer.Option("--family", metavar="PART=FAMILY", help="Model family of names that hold PART. Repeat it."),
     ] = None,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Look at a release split a second time: recorded as tuning, it becomes development."
+        ),
+    ] = False,
     resamples: Annotated[
         int,
         typer.Option(metavar="N", min=100, max=100_000, help="Resamples of a bootstrap; figures say it when fewer."),
@@ -128,9 +134,8 @@ def stats(
     With --json every figure has its value, interval, n, method and, where it is null, the reason.
     """
     from judge_service.domain.calibration_set import Split
-    from judge_service.reports.labelled_set import read_set
-    from judge_service.reports.measuring import record_scored
-    from judge_service.reports.statistics import Rules, set_statistics
+    from judge_service.reports.measuring import store_statistics
+    from judge_service.reports.statistics import Rules
     from judge_service.runs.stored_rubrics import StoredRubrics
     from judge_service.store import Store
 
@@ -147,9 +152,19 @@ def stats(
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     with Store.open(settings.database) as store, StoredRubrics(store):
         part = None if split is None else Split(split.value)
-        labelled = read_set(store, set_name, rubric=rubric, judges=judges or (), split=part)
-        record_scored(store, labelled)
-    found = set_statistics(labelled, rules, by=by or (), where=where, shares=shares or (), leave_out=leave_out or ())
+        found = store_statistics(
+            store,
+            set_name,
+            rules,
+            rubric=rubric,
+            judges=judges or (),
+            split=part,
+            by=by or (),
+            where=where,
+            shares=shares or (),
+            leave_out=leave_out or (),
+            again=again,
+        )
     if as_json:
         say_json(found)
         return
@@ -160,9 +175,14 @@ def stats(
         console.print(table)
         console.print()
     if not found["judges"] and not found["shares"]:
+        note(f"Nobody judged {found['set']['id']} yet: `judge-service calibrate {found['set']['name']} --judge NAME`.")
+    if found["set"]["release_closed"]:
         note(
-            f"Nobody judged {labelled.version.id} yet: `judge-service calibrate {labelled.version.name} --judge NAME`."
+            f"{found['set']['release_closed']} cases of the release split are left out: it is scored once, "
+            "with --split release."
         )
+    for name, n in found["set"]["other_content"].items():
+        note(f"{n} judgments of {name} are of another content under the same id: not counted.")
 
 
 def calibrate(
@@ -218,10 +238,10 @@ async def _calibrate(
     concurrency: int | None,
 ) -> list[dict[str, Any]]:
     from judge_service.app import Service
-    from judge_service.domain.calibration_set import UsePurpose
+    from judge_service.domain.calibration_set import Split, UsePurpose
     from judge_service.errors import Conflict
     from judge_service.reports.labelled_set import read_set, rubric_of
-    from judge_service.reports.measuring import measure
+    from judge_service.reports.measuring import USUAL_RULES, measure
     from judge_service.store.store import utc_now
 
     async with Service.open(settings) as service:
@@ -241,10 +261,13 @@ async def _calibrate(
         measured = measure(labelled, split, utc_now(), method=method)
         rows = []
         for calibration, statistics, fitted in measured:
+            if split is Split.RELEASE:
+                store.sets.record_scores(version.id, {calibration.judge: calibration.judge_hash}, USUAL_RULES)
+            else:
+                purposes = [UsePurpose.SCORED] + ([UsePurpose.TUNED] if fitted is not None else [])
+                for purpose in purposes:
+                    store.sets.record_use(version.id, split, calibration.judge_hash, purpose, judge=calibration.judge)
             store.calibrations.add(calibration, statistics, fitted)
-            purposes = [UsePurpose.SCORED] + ([UsePurpose.TUNED] if fitted is not None else [])
-            for purpose in purposes:
-                store.sets.record_use(version.id, split, calibration.judge_hash, purpose, judge=calibration.judge)
             rows.append(
                 {
                     **calibration.model_dump(mode="json"),
@@ -306,28 +329,21 @@ async def _judge(
 
 
 def _once_on_release(service: "Service", version: "SetVersion", name: str, who: "Judge | None", split: "Split") -> None:
-    """Raise Conflict when this configuration was scored before on the release split, or on one that shares its cases.
+    """Raise Conflict when this configuration was scored before on a release split that shares a case with this one.
 
     A copy of the set, under a new version or another name, is no new test.
     """
-    from judge_service.domain.calibration_set import Split, parse_reference
-    from judge_service.errors import Conflict
+    from judge_service.domain.calibration_set import Split
+    from judge_service.reports.labelled_set import source_of
 
     if split is not Split.RELEASE:
         return
-    judge_hash = None if who is None else service.judging.judge_hash(who)
-    sets = service.store.sets
-    for earlier in service.store.calibrations.all():
-        same = earlier.judge_hash == judge_hash if judge_hash is not None else earlier.judge == name
-        if earlier.split is not Split.RELEASE or not same:
-            continue
-        shared = earlier.set_id == version.id or earlier.set_hash == version.content_hash
-        if not shared and parse_reference(earlier.set_id)[0] == version.name:
-            digests = {entry.digest for entry in sets.cases(earlier.set_id, Split.RELEASE, as_frozen=True)}
-            shared = any(entry.digest in digests for entry in sets.cases(version.id, split))
-        if shared:
-            where = version.id if earlier.set_id == version.id else f"{earlier.set_id}, which shares cases with it,"
-            raise Conflict(
-                f"{name} was measured on the release split of {where} on {earlier.created_at:%Y-%m-%d} "
-                f"({earlier.id}), and a configuration is scored there once."
-            )
+    if who is not None:
+        judge_hash = service.judging.judge_hash(who)
+    else:
+        judge_hash = [run for run in service.store.runs.of_source(source_of(version.id)) if run.judge.name == name][
+            -1
+        ].judge.content_hash
+    earlier = service.store.sets.scored_before(version.id, judge_hash)
+    if earlier is not None:
+        raise service.store.sets.scored_twice(version.id, earlier, name)

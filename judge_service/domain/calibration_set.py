@@ -64,11 +64,26 @@ class UsePurpose(StrEnum):
     EXPORTED = "exported"
 
 
+class SpentBy(StrEnum):
+    """Why a case is no test any more, in whatever set or version it stands.
+
+    `tuned`, `viewed`: it stood in a release split that was used so, or was looked at in a copy of one.
+    `other_split`: it stands in another split than release of a frozen version. `group`: another case of its group is
+    spent.
+    """
+
+    TUNED = "tuned"
+    VIEWED = "viewed"
+    OTHER_SPLIT = "other_split"
+    GROUP = "group"
+
+
 class SetVersion(BaseModel):
     """One version of a calibration set: `open` while cases and labels may be added, `frozen` once it has its hash.
 
     `parent` is the version it was made from. `rubric` is the rubric that its labels answer, when there is one only.
-    `release_demoted_at`: since then the release split guided a choice or was looked at, and counts as development.
+    `release_demoted_at`: since then this version's release split guided a choice or was looked at, and counts as
+    development. Single cases may be spent through other versions and sets: see `Spent`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -177,6 +192,33 @@ class SetUse(BaseModel):
     judge: str | None = None
     at: datetime
     note: str = ""
+
+
+class SpentCase(BaseModel):
+    """A case of a release split that counts as development, and where and when its content was spent."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    case_id: str
+    why: SpentBy
+    set_id: str
+    split: Split
+    at: datetime
+
+
+class Spent(BaseModel):
+    """The cases of a version's release split that count as development: how many, and the first of them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    n: int = Field(default=0, ge=0)
+    cases: tuple[SpentCase, ...] = ()
+
+
+class ToldVersion(SetVersion):
+    """A version with what of its release split is no test any more."""
+
+    spent: Spent = Spent()
 
 
 class Difference(BaseModel):

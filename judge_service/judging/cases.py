@@ -1,9 +1,11 @@
 """Reads a case under a rubric: the rubric's own model decides, and refusals name the field."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
+from judge_service.domain.canonical import content_hash
 from judge_service.domain.case import Case
 from judge_service.errors import FieldProblem, InvalidInput
 from rubrics.model import Rubric
@@ -26,6 +28,21 @@ def field_problems(error: ValidationError, prefix: str = "") -> tuple[FieldProbl
         joined = path if not prefix else prefix if not path else f"{prefix}.{path}"
         problems.append(FieldProblem(joined or "body", str(item["msg"])))
     return tuple(problems)
+
+
+def judged_hash(dumped: Mapping[str, Any]) -> str:
+    """The content hash that a judgment carries: over the rubric's reading of the case, dumped, defaults included."""
+    return content_hash(dumped)
+
+
+def is_of(case: Case, case_hash: str, rubric: Rubric[Any]) -> bool:
+    """Whether a judgment with this hash is of this content: as it was given, or as the rubric reads it."""
+    if case_hash == case.content_hash:
+        return True
+    try:
+        return case_hash == judged_hash(parse_case(rubric, case).model_dump(mode="json"))
+    except InvalidInput:
+        return False
 
 
 def parse_case(rubric: Rubric[Any], case: Case) -> CaseInput:

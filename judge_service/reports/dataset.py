@@ -13,6 +13,7 @@ from judge_service.domain.case import Case
 from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
+from judge_service.errors import FieldProblem, InvalidInput
 from rubrics.model import Rubric
 from rubrics.records import Order
 
@@ -173,6 +174,22 @@ class Dataset:
     def narrowed(self, key: str, value: object) -> "Dataset":
         """The part whose metadata `key` (or `group`, `split`) has this value, judges included."""
         return self.only([i for i, item in enumerate(self.items) if slice_of(item, key) == str(value)])
+
+    def positions(self, condition: str, field: str) -> list[int]:
+        """Items of which `KEY=VALUE` is true: of a metadata key, or `group` or `split`; several keys as in `slice_of`.
+
+        Raises InvalidInput naming `field` when it is written otherwise, or true of no item.
+        """
+        key, separator, value = (part.strip() for part in condition.partition("="))
+        if not separator or not key:
+            message = f"{condition!r} is not KEY=VALUE"
+            raise InvalidInput(f"{field}: {message}.", fields=[FieldProblem(field, message)])
+        found = [i for i, item in enumerate(self.items) if slice_of(item, key) == value]
+        if not found:
+            raise InvalidInput(
+                f"{field}: no case has {condition}.", fields=[FieldProblem(field, f"no case has {condition}")]
+            )
+        return found
 
     def only(self, kept: Sequence[int]) -> "Dataset":
         """The items at these positions, judges included."""

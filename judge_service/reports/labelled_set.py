@@ -5,7 +5,7 @@ Owns which label is final and which runs belong to a set (those whose source is 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from judge_service.domain.calibration_set import Label, LabelCondition, SetCase, SetVersion, Split
@@ -13,6 +13,7 @@ from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.run import SET_SOURCE, Run
 from judge_service.errors import FieldProblem, InvalidInput, NotFound
+from judge_service.judging.cases import is_of
 from judge_service.reports.dataset import Dataset, LabelledItem, line_up
 from judge_service.store import Store
 from rubrics.model import Rubric
@@ -68,7 +69,9 @@ class LabelledSet:
 
     `splits` are those of the cases in `dataset`. `labels` counts cases by how their label came about, and the labels
     that have no part (`assisted`, `by_model`, `skipped`). `runs` are the runs behind each judge. `left_out` are runs
-    over the set that were made under another content of the rubric or judge.
+    over the set that were made under another content of the rubric or judge. `other_content` are, by judge, ids of
+    cases that it judged with another content: such a judgment is none of the case. `closed` counts the cases of a
+    frozen release split that were not asked for, and so are in no figure.
     """
 
     version: SetVersion
@@ -77,6 +80,8 @@ class LabelledSet:
     labels: Mapping[str, int]
     runs: Mapping[str, tuple[str, ...]]
     left_out: tuple[str, ...]
+    other_content: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    closed: int = 0
 
 
 def rubric_of(version: SetVersion, found: Iterable[str], wanted: str | None) -> Rubric[Any]:
@@ -108,14 +113,17 @@ def read_set(
     judges: Sequence[str] = (),
     split: Split | None = None,
     configured: Mapping[str, str] | None = None,
+    release: bool = False,
 ) -> LabelledSet:
     """A set with its labels and judgments.
 
     Without `split`: the cases of the splits in which every one of the judges has a judgment, or all of them where
-    nobody judged. Without `judges`: everyone who judged the set, in the order in which they first did. `configured` has
-    the content hash of the configuration that is meant, by judge; otherwise it is that of the judge's newest run.
+    nobody judged; the release split of a frozen set is among them with `release` only, as it is scored once. Without
+    `judges`: everyone who judged the set, in the order in which they first did. A judgment joins a case by id and
+    content. `configured` has the content hash of the configuration that is meant, by judge; otherwise it is that of the
+    judge's newest run.
     Raises NotFound for an unknown set, or a judge that did not judge it; InvalidInput when the judges have no split in
-    common.
+    common, or only a closed one.
     """
     version = store.sets.get(reference)
     by_case: dict[str, list[Label]] = {}
@@ -127,8 +135,18 @@ def read_set(
     counts = _set_aside(by_case.values(), found)
     given, runs, left_out = _judged(store, version, found, judges, configured or {})
     cases = list(store.sets.cases(version.id, split))
+    other_content = {name: _joined(cases, judgments, found) for name, (_, judgments) in given.items() if judgments}
+    closed = 0
     if split is None:
         asked = _asked(version, cases, {name: judgments for name, (_, judgments) in given.items()})
+        if version.status == "frozen" and not release:
+            closed = sum(entry.split is Split.RELEASE for entry in cases)
+            if closed and (closed == len(cases) or asked == {Split.RELEASE}):
+                raise InvalidInput(
+                    f"The figures of {version.id} would be those of its release split, which is scored once: name it.",
+                    fields=[FieldProblem("split", "is needed: only the release split is left")],
+                )
+            cases = [entry for entry in cases if entry.split is not Split.RELEASE]
         cases = [entry for entry in cases if not asked or entry.split in asked]
     items = []
     how: Counter[str] = Counter()
@@ -145,7 +163,28 @@ def read_set(
     columns = tuple(line_up(places, judgments.values(), judge) for judge, judgments in given.values())
     splits = tuple(dict.fromkeys(entry.split for entry in cases))
     dataset = Dataset(found, version.id, f"Calibration set {version.id}", tuple(items), columns)
-    return LabelledSet(version, splits, dataset, dict(how) | counts, runs, left_out)
+    return LabelledSet(
+        version,
+        splits,
+        dataset,
+        dict(how) | counts,
+        runs,
+        left_out,
+        {name: ids for name, ids in other_content.items() if ids},
+        closed,
+    )
+
+
+def _joined(cases: Iterable[SetCase], judgments: dict[str, Judgment], rubric: Rubric[Any]) -> tuple[str, ...]:
+    """Take out the judgments of another content than the case of that id has; their ids."""
+    other = tuple(
+        entry.case.id
+        for entry in cases
+        if (made := judgments.get(entry.case.id)) is not None and not is_of(entry.case, made.case_hash, rubric)
+    )
+    for case_id in other:
+        del judgments[case_id]
+    return other
 
 
 def _asked(version: SetVersion, cases: Sequence[SetCase], judged: Mapping[str, Mapping[str, Judgment]]) -> set[Split]:

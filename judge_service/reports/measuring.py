@@ -6,6 +6,7 @@ Owns when a measurement supports no trust and when no map may be used, each with
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +21,7 @@ from judge_service.domain.canonical import content_hash
 from judge_service.domain.outcome import Outcome
 from judge_service.errors import Conflict, FieldProblem, InvalidInput
 from judge_service.reports.dataset import Dataset, JudgeColumn
-from judge_service.reports.labelled_set import LabelledSet
+from judge_service.reports.labelled_set import LabelledSet, read_set
 from judge_service.reports.statistics import Rules, set_statistics
 from judge_service.store import Store
 
@@ -30,6 +31,7 @@ ENOUGH_OF_CLASS = 10
 """Labels that at least two classes need."""
 _OF_SEVERAL = ("judges", "comparisons", "selection", "slices")
 """Parts of the statistics that are not of one judge."""
+USUAL_RULES = "the product's own rules"
 METHODS = tuple(FITTERS)
 DEFAULT_METHOD = "logistic"
 
@@ -85,18 +87,85 @@ def measure(
     return found
 
 
-def record_scored(store: Store, labelled: LabelledSet) -> None:
-    """Note that judges were scored on a frozen set's release split, once for each configuration."""
+def store_statistics(
+    store: Store,
+    reference: str,
+    rules: Rules | None = None,
+    *,
+    rubric: str | None = None,
+    judges: Sequence[str] = (),
+    split: Split | None = None,
+    by: Sequence[str] = (),
+    where: str | None = None,
+    shares: Sequence[str] = (),
+    leave_out: Sequence[str] = (),
+    again: bool = False,
+) -> dict[str, Any]:
+    """The figures of a set's judges; what they use of a frozen release split is recorded first.
+
+    The release split is among the cases only where it is named: as `split`, or in `where` or `threshold_from`. Raises
+    Conflict for a second look at it, unless `again` says that it is tuning.
+    """
+    named = {"split=release"} & {(text or "").replace(" ", "") for text in (where, rules and rules.threshold_from)}
+    labelled = read_set(store, reference, rubric=rubric, judges=judges, split=split, release=bool(named))
+    record_scored(store, labelled, rules, by=by, where=where, again=again, check=True)
+    found = set_statistics(labelled, rules, by=by, where=where, shares=shares, leave_out=leave_out)
+    # Before the figures are shown, and after they were found to be computable.
+    record_scored(store, labelled, rules, by=by, where=where, again=again)
+    return found
+
+
+def record_scored(
+    store: Store,
+    labelled: LabelledSet,
+    rules: Rules | None = None,
+    *,
+    by: Sequence[str] = (),
+    where: str | None = None,
+    again: bool = False,
+    check: bool = False,
+) -> None:
+    """Note that judges were scored on a frozen set's release split: once for each configuration, under these rules.
+
+    The same figures may be read again. Raises Conflict when a configuration was scored there under other rules, or on
+    another version that shares cases; with `again` that is noted as tuning. A threshold that is chosen on release cases
+    is tuning too. With `check` nothing is noted.
+    """
     if labelled.version.status != "frozen" or Split.RELEASE not in labelled.splits:
         return
-    uses = store.sets.uses(labelled.version.id)
-    known = {use.judge_hash for use in uses if use.split is Split.RELEASE and use.purpose is UsePurpose.SCORED}
+    release = [i for i, item in enumerate(labelled.dataset.items) if item.split is Split.RELEASE]
+    if where is not None:
+        kept = set(labelled.dataset.positions(where, "where"))
+        release = [i for i in release if i in kept]
+    said = rules_in_words(rules, by, where)
+    judges: dict[str, str] = {}
     for column in labelled.dataset.columns:
-        made = next((judgment for judgment in column.judgments if judgment is not None), None)
-        if made is not None and made.judge_hash not in known:
-            store.sets.record_use(
-                labelled.version.id, Split.RELEASE, made.judge_hash, UsePurpose.SCORED, judge=column.judge.name
-            )
+        made = next((column.judgments[i] for i in release if column.judgments[i] is not None), None)
+        if made is not None:
+            judges[column.judge.name] = made.judge_hash
+    version = labelled.version.id
+    if check:
+        for name, digest in judges.items():
+            if not again and (earlier := store.sets.scored_before(version, digest, said)) is not None:
+                raise store.sets.scored_twice(version, earlier, name)
+        return
+    store.sets.record_scores(version, judges, said, again=again)
+    if rules is not None and rules.threshold_from is not None:
+        chosen_on = labelled.dataset.positions(rules.threshold_from, "threshold_from")
+        if any(labelled.dataset.items[i].split is Split.RELEASE for i in chosen_on):
+            note = f"threshold from {rules.threshold_from}"
+            store.sets.record_use(version, Split.RELEASE, None, UsePurpose.TUNED, note=note)
+
+
+def rules_in_words(rules: Rules | None = None, by: Sequence[str] = (), where: str | None = None) -> str:
+    """The choices behind figures: what may not be varied on a release split. How often is resampled is none."""
+    usual = asdict(Rules())
+    chosen = asdict(rules or Rules())
+    words = [f"{name} {chosen[name]}" for name in usual if name not in ("resamples", "seed", "epsilon")]
+    words = [word for word in words if word not in {f"{name} {usual[name]}" for name in usual}]
+    words += [f"where {where}"] if where else []
+    words += [f"by {key}" for key in by]
+    return ", ".join(words) or USUAL_RULES
 
 
 def _calibration(
@@ -124,7 +193,7 @@ def _calibration(
         runs=labelled.runs[column.judge.name],
         n=row["n"],
         groups=len(set(dataset.groups)),
-        shortcoming=shortcoming(dataset, models, raw),
+        shortcoming=shortcoming(dataset, models, raw, split),
         agreement=raw["value"],
         agreement_low=raw["low"],
         agreement_high=raw["high"],
@@ -135,8 +204,12 @@ def _calibration(
     )
 
 
-def shortcoming(dataset: Dataset, models: Sequence[str], raw: dict[str, Any]) -> str | None:
+def shortcoming(
+    dataset: Dataset, models: Sequence[str], raw: dict[str, Any], split: Split = Split.CALIBRATION
+) -> str | None:
     """Why these labels and judgments support no trust in the judge; None when they do."""
+    if split is Split.DEVELOPMENT:
+        return "Measured on the development split, on which prompts and thresholds are chosen: that is no evidence."
     n = len(dataset.human)
     groups = len(set(dataset.groups))
     classes = Counter(dataset.human).most_common(2)

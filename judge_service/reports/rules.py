@@ -44,11 +44,3 @@ def check_rules(dataset: Dataset, rules: Rules) -> None:
             raise InvalidInput(fields=[FieldProblem("family", f"{entry!r} is not PART=FAMILY")])
     if not 0 < rules.target < 1:
         raise InvalidInput(fields=[FieldProblem("target", "must lie between 0 and 1")])
-
-
-def key_value(text: str, field: str) -> tuple[str, str]:
-    """A key and a value from `KEY=VALUE`; InvalidInput naming `field` otherwise."""
-    key, separator, value = text.partition("=")
-    if not separator or not key.strip():
-        raise InvalidInput(fields=[FieldProblem(field, f"{text!r} is not KEY=VALUE")])
-    return key.strip(), value.strip()

@@ -16,7 +16,7 @@ from judge_service.reports.differences import comparisons, selection
 from judge_service.reports.humans import human_figures
 from judge_service.reports.judge_figures import core_figures, cost, judge_figures
 from judge_service.reports.labelled_set import LabelledSet
-from judge_service.reports.rules import Rules, check_rules, key_value
+from judge_service.reports.rules import Rules, check_rules
 from judge_service.reports.shares import shares as shares_of
 
 __all__ = ["FORMAT", "Rules", "cost", "set_statistics", "statistics"]
@@ -44,12 +44,10 @@ def statistics(
     check_rules(dataset, chosen)
     whole = dataset
     if where is not None:
-        dataset = dataset.narrowed(*key_value(where, "where"))
-        if not dataset.items:
-            raise InvalidInput(fields=[FieldProblem("where", f"no case has {where}")])
-    tuned = (
-        None if chosen.threshold_from is None else whole.narrowed(*key_value(chosen.threshold_from, "threshold_from"))
-    )
+        dataset = dataset.only(dataset.positions(where, "where"))
+    tuned = None
+    if chosen.threshold_from is not None:
+        tuned = whole.only(whole.positions(chosen.threshold_from, "threshold_from"))
     labelled = dataset.only(dataset.labelled)
     resampler = _resampler(labelled, chosen)
     humans = human_figures(labelled, resampler)
@@ -100,7 +98,8 @@ def _slices(whole: Dataset, dataset: Dataset, key: str, rules: Rules) -> list[di
     without = sum(slice_of(item, key) is None for item in dataset.items)
     if not values and (dataset.items or all(slice_of(item, key) is None for item in whole.items)):
         which = "labelled case" if dataset.items else "case"
-        raise InvalidInput(fields=[FieldProblem("by", f"no {which} has metadata {key!r}")])
+        message = f"no {which} has metadata {key!r}"
+        raise InvalidInput(f"by: {message}.", fields=[FieldProblem("by", message)])
     rows = []
     for value in values:
         part = dataset.narrowed(key, value)
@@ -137,6 +136,7 @@ def set_statistics(
     return {
         "set": {
             "id": version.id,
+            "name": version.name,
             "status": version.status,
             "content_hash": version.content_hash,
             "splits": [split.value for split in labelled.splits],
@@ -144,6 +144,8 @@ def set_statistics(
             "where": where,
             "runs": {name: list(ids) for name, ids in labelled.runs.items()},
             "runs_left_out": list(labelled.left_out),
+            "other_content": {name: len(ids) for name, ids in labelled.other_content.items()},
+            "release_closed": labelled.closed,
         },
         **statistics(labelled.dataset, rules, by=by, where=where, shares=shares, leave_out=leave_out),
     }

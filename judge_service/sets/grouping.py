@@ -19,9 +19,10 @@ from calibration.splits import (
     split_of,
     stratified_splits,
 )
-from judge_service.domain.calibration_set import Label, SetCase, SetVersion, Split
+from judge_service.domain.calibration_set import Label, SetCase, SetVersion, Split, ToldVersion
 from judge_service.domain.case import Case
 from judge_service.errors import Conflict, FieldProblem, InvalidInput
+from judge_service.sets.versions import told
 from judge_service.store import Store
 from rubrics.model import Rubric
 from rubrics.registry import UnknownRubric, get_rubric
@@ -138,7 +139,7 @@ def split_set(
         raise InvalidInput(fields=[FieldProblem("shares", "are whole numbers, 0 or more, one of them above 0")])
     # What stays of a case is small: a set may be large.
     ids, groups, before = [], [], []
-    for entry in store.sets.cases(version.id):
+    for entry in store.sets.cases(version.id, as_frozen=True):
         ids.append(entry.case.id)
         groups.append(entry.group)
         before.append(entry.split)
@@ -198,14 +199,16 @@ def find_leaks(store: Store, version: SetVersion) -> tuple[Leak, ...]:
     return tuple(leaks)
 
 
-def freeze_set(store: Store, reference: str) -> SetVersion:
-    """Check the splits and freeze the version with the hash of its content.
+def freeze_set(store: Store, reference: str, *, spend: bool = False) -> ToldVersion:
+    """Check the splits and freeze the version with the hash of its content; says which release cases are spent.
 
-    Raises Conflict, listing what leaks in `extra["leaks"]`, and for an empty set; freezing again changes nothing.
+    Raises Conflict, listing what leaks in `extra["leaks"]`, and for an empty set; freezing again changes nothing. Cases
+    of another frozen version's release split that stand in another split here are a Conflict, unless `spend` gives
+    them up as a test.
     """
     version = store.sets.get(reference)
     if version.status == "frozen":
-        return version
+        return told(store, version)
     if not version.n_cases:
         raise Conflict(f"The set {version.id} holds no case: there is nothing to freeze.")
     # Taken before the check: what changes after it has another hash and is refused by the freeze.
@@ -220,7 +223,7 @@ def freeze_set(store: Store, reference: str) -> SetVersion:
             ],
             extra={"leaks": [leak.model_dump(mode="json") for leak in leaks[:MOST_SHOWN]], "n_leaks": len(leaks)},
         )
-    return store.sets.freeze(version.id, digest)
+    return told(store, store.sets.freeze(version.id, digest, spend=spend))
 
 
 def _open(store: Store, reference: str) -> SetVersion:

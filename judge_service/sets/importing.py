@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from judge_service.domain.calibration_set import ImportResult, Label, LabelCondition, SetCase, SetVersion, Split
+from judge_service.domain.calibration_set import ImportResult, Label, LabelCondition, SetCase, SetVersion, Spent, Split
 from judge_service.domain.canonical import content_hash
 from judge_service.domain.case import Case
 from judge_service.errors import FieldProblem, InvalidInput
@@ -54,7 +54,10 @@ class ImportOptions:
 
 
 class Imported(BaseModel):
-    """What an import did: the shape it was read as, cases and labels, and what became of fields nobody knows."""
+    """What an import did: the shape it was read as, cases and labels, and what became of fields nobody knows.
+
+    `spent`: cases of the set's release split that are no test any more and count as development.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -65,6 +68,7 @@ class Imported(BaseModel):
     cases: ImportResult = ImportResult()
     labels: ImportResult = ImportResult()
     dropped: dict[str, int] = {}
+    spent: Spent = Spent()
 
 
 @dataclass(slots=True)
@@ -117,7 +121,7 @@ def import_cases(
         if check and not cases.added and not labels.added:
             # Everything is there already: the second pass would write nothing.
             break
-    return result
+    return result.model_copy(update={"spent": store.sets.spent(version.id)})
 
 
 def _add_labels(store: Store, set_id: str, labels: list[Label], *, check: bool) -> ImportResult:

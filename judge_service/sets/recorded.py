@@ -6,7 +6,8 @@ error, a score a confidence. What a line of a verdict file is, is `backends.reco
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,9 +24,10 @@ from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
 from judge_service.domain.judgment import Confidence, Judgment
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason, Outcome
 from judge_service.domain.run import SET_SOURCE, PlannedCase, Run, RunStatus
-from judge_service.errors import FieldProblem, InvalidInput
+from judge_service.errors import Conflict, FieldProblem, InvalidInput
 from judge_service.judging.cases import field_problems
 from judge_service.judging.policies import fold_pair
+from judge_service.reports.labelled_set import results
 from judge_service.sets.importing import MAX_PROBLEMS, read_rubric
 from judge_service.sets.shapes import CITED, SUPPORT
 from judge_service.sets.tabular import Source, on_row
@@ -37,12 +39,51 @@ from rubrics.records import Order, Slot
 SEPARATOR = "--"
 """Between judge and strategy in the name of a recorded judge: `GPT-4--Swap`."""
 MOST_UNJOINED = 1000
+LONGEST_NAME = 64
+_SAME_FINDING = "the same judgments from other lines"
 BATCH = 500
 
 _SLOTS: Mapping[str, Slot] = {"first": "first", "second": "second", "tie": "tie"}
 _ANSWERS: Mapping[str, Slot] = {"A": "first", "B": "second", "tie": "tie"}
 _CREDIT: Mapping[str, float] = {"A": 1.0, "tie": 0.5, "B": 0.0}
 _SYNONYMS: Mapping[str, Mapping[str, str]] = {"faithfulness": SUPPORT, "citation_support": CITED}
+_CYRILLIC = {
+    letters[0]: letters[1:]
+    for letters in [
+        "аa",
+        "бb",
+        "вv",
+        "гg",
+        "дd",
+        "еe",
+        "жzh",
+        "зz",
+        "иi",
+        "йy",
+        "кk",
+        "лl",
+        "мm",
+        "нn",
+        "оo",
+        "пp",
+        "рr",
+        "сs",
+        "тt",
+        "уu",
+        "фf",
+        "хkh",
+        "цts",
+        "чch",
+        "шsh",
+        "щshch",
+        "ъ",
+        "ыy",
+        "ь",
+        "эe",
+        "юyu",
+        "яya",
+    ]
+}
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -60,6 +101,8 @@ class VerdictOptions:
     threshold: float = 0.5
     positive: str | None = None
     negative: str | None = None
+    version: str | None = None
+    """Makes another recorded judge beside one of the same name: `GPT-4--Swap--VERSION`."""
 
 
 class RecordedJudge(BaseModel):
@@ -107,13 +150,18 @@ def import_verdicts(
     source: Source,
     options: VerdictOptions | None = None,
     *,
+    taken: Collection[str] = (),
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> ImportedVerdicts:
     """Import a verdict file as judgments of recorded judges, one run over the set for each judge and strategy.
 
-    The same file again changes nothing. Raises InvalidInput naming lines, or what to choose; then nothing is stored.
+    The same file again changes nothing. `taken` are names of judges that judge here. Raises Conflict, naming the
+    differences, where a recorded judge of that name has other verdicts on the set, or the name is taken; InvalidInput
+    naming lines, or what to choose. Then nothing is stored.
     """
     options = options or VerdictOptions()
+    if options.version is not None and not options.version.strip():
+        raise InvalidInput(fields=[FieldProblem("version", "must not be empty")])
     version = store.sets.get(reference)
     rubric = read_rubric(options.rubric or version.rubric)
     if rubric is None:
@@ -125,7 +173,7 @@ def import_verdicts(
     except ValueError as error:
         raise InvalidInput(f"{source.name}: {error}", fields=[FieldProblem("file", str(error))]) from None
     plans = [_Plan(version, rubric, options, judge, strategy, lines) for (judge, strategy), lines in found.items()]
-    _check_names(plans)
+    _check_names(plans, taken)
     n_cases = _look(store, version, plans)
     unjoined = dict.fromkeys(case_id for plan in plans for case_id in plan.unjoined)
     if not any(plan.n_joined for plan in plans):
@@ -134,6 +182,9 @@ def import_verdicts(
             fields=[FieldProblem("case_id", "none of them is a case of the set")],
             extra={"unjoined": list(unjoined)[:MOST_UNJOINED]},
         )
+    for plan in plans:
+        if plan.n_joined:
+            plan.refuse_other_verdicts(store)
     at = now()
     judges = [plan.store(store, n_cases, at) for plan in plans if plan.n_joined]
     return ImportedVerdicts(
@@ -147,14 +198,36 @@ def import_verdicts(
     )
 
 
-def judge_name(judge: str | None, strategy: str | None) -> str:
-    """The name of a recorded judge: judge and strategy, characters that a name cannot have replaced by a hyphen."""
-    parts = [judge or "recorded"] + ([strategy] if strategy else [])
-    name = SEPARATOR.join(_NOT_IN_A_NAME.sub("-", part) for part in parts).lstrip("._-") or "recorded"
-    return name[:64]
+def judge_name(judge: str | None, strategy: str | None, version: str | None = None) -> str:
+    """The name of a recorded judge: judge, strategy and version, in the characters that a name can have.
+
+    Cyrillic is written in Latin letters, letters of other scripts as `u` and their code, anything else as a hyphen.
+    Where letters were rewritten or the name was cut at 64 characters it ends in a hash, so that two names stay two.
+    """
+    parts = [judge or "recorded", *(part for part in (strategy, version) if part)]
+    whole = SEPARATOR.join(parts)
+    name = SEPARATOR.join("".join(map(_latin, unicodedata.normalize("NFKC", part))) for part in parts)
+    name = name.lstrip("._-") or "recorded"
+    if len(name) <= LONGEST_NAME and not any(character.isalnum() and not character.isascii() for character in whole):
+        return name
+    return f"{name[: LONGEST_NAME - 5]}-{hashlib.sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()[:4]}"
 
 
-def _check_names(plans: Sequence["_Plan"]) -> None:
+def _latin(character: str) -> str:
+    base = unicodedata.normalize("NFKD", character)[0]
+    if base.isascii():
+        return _NOT_IN_A_NAME.sub("-", base)
+    if base.lower() in _CYRILLIC:
+        latin = _CYRILLIC[base.lower()]
+        return latin.capitalize() if base.isupper() else latin
+    return f"u{ord(character):04x}" if character.isalnum() else "-"
+
+
+def _check_names(plans: Sequence["_Plan"], taken: Collection[str]) -> None:
+    for plan in plans:
+        if plan.name in taken:
+            message = f"{plan.name!r} is a judge of this service; give its recorded verdicts a version"
+            raise Conflict(f"{message[0].upper()}{message[1:]}.", fields=[FieldProblem("judge", message)])
     seen: dict[str, tuple[str | None, str | None]] = {}
     for plan in plans:
         earlier = seen.setdefault(plan.name, (plan.model, plan.strategy))
@@ -230,7 +303,7 @@ class _Plan:
     ) -> None:
         self.model = model
         self.strategy = strategy
-        self.name = judge_name(model, strategy)
+        self.name = judge_name(model, strategy, options.version)
         self._version = version
         self._rubric = rubric
         self._options = options
@@ -276,6 +349,49 @@ class _Plan:
         reason = finding.get("reason")
         ending = finding["outcome"].value + (f":{reason.value}" if reason is not None else "")
         self._outcomes[ending] = self._outcomes.get(ending, 0) + 1
+
+    def refuse_other_verdicts(self, store: Store) -> None:
+        """Raise Conflict when a judge of this name has other verdicts on the set, which these would replace."""
+        earlier = [
+            run
+            for run in store.runs.of_source(f"{SET_SOURCE}{self._version.id}")
+            if run.judge.name == self.name and run.rubric_hash == self._rubric.content_hash and run.planned
+        ]
+        if not earlier or any(run.judge.content_hash == self.judge.content_hash for run in earlier):
+            return
+        run = earlier[-1]
+        differences: list[dict[str, Any]] = []
+        for option, wanted in self.judge.options.items():
+            if option != "verdicts" and (there := run.judge.options.get(option)) != wanted:
+                differences.append({"case_id": None, "field": option, "stored": there, "given": wanted})
+        seen: set[str] = set()
+        for judgment in results(store, run.id):
+            seen.add(judgment.case_id)
+            entry = store.sets.case(self._version.id, judgment.case_id)
+            verdicts = self._by_case.get(judgment.case_id)
+            given = None if entry is None or verdicts is None else _said(self._finding(entry.case, verdicts))
+            stored = _said(judgment.model_dump(mode="json"))
+            if given != stored:
+                differences.append({"case_id": judgment.case_id, "field": "verdict", "stored": stored, "given": given})
+        added = [case_id for case_id in self._by_case if case_id not in seen and case_id not in self._open]
+        differences.extend(
+            {"case_id": case_id, "field": "verdict", "stored": None, "given": "new"} for case_id in added
+        )
+        if not differences:
+            differences.append(
+                {"case_id": None, "field": "lines", "stored": run.judge.options.get("verdicts"), "given": _SAME_FINDING}
+            )
+        raise Conflict(
+            f"{self.name} has other verdicts on {self._version.id} already: {len(differences)} differ. They were kept. "
+            "Give the new ones a version to make another recorded judge.",
+            fields=[
+                FieldProblem(
+                    f"{one['case_id'] or 'judge'}: {one['field']}", f"stored {one['stored']!r}, given {one['given']!r}"
+                )
+                for one in differences[:MAX_PROBLEMS]
+            ],
+            extra={"differences": differences[:MAX_PROBLEMS], "n_different": len(differences), "judge": self.name},
+        )
 
     def store(self, store: Store, n_cases: int, at: datetime) -> RecordedJudge:
         """Record the judgments and the run that holds them."""
@@ -475,6 +591,16 @@ class _Plan:
         scale = self._rubric.scale
         share = scale.names.index(label) / (len(scale.names) - 1)
         return scale.minimum + share * (scale.maximum - scale.minimum)
+
+
+def _said(finding: Mapping[str, Any]) -> str:
+    """What a judgment says, in a word or two: its label in each order, or how it failed, with its score."""
+    record = finding.get("record") or {}
+    orders = [str((record.get(order) or {}).get("verdict")) for order in ("ab", "ba") if record.get(order) is not None]
+    outcome = finding["outcome"]
+    said = finding.get("label") or str(getattr(outcome, "value", outcome))
+    score = finding.get("score")
+    return said + (f" ({' / '.join(orders)})" if orders else "") + (f", score {score:g}" if score is not None else "")
 
 
 def _policy(cases: Iterable[Verdicts]) -> OrderPolicy:

@@ -4,7 +4,7 @@ from collections import Counter
 
 from pydantic import BaseModel, ConfigDict
 
-from judge_service.domain.calibration_set import LabelCondition, SetUse, SetVersion
+from judge_service.domain.calibration_set import LabelCondition, SetUse, SetVersion, Spent
 from judge_service.sets.grouping import find_leaks
 from judge_service.store import Store
 
@@ -14,7 +14,9 @@ LEAKS_UP_TO = 20_000
 
 class SetSummary(BaseModel):
     """Counts of a version. `labels` are `blind`, `assisted`, `adjudicated`, `by_model` and `skipped`; each label is
-    counted once, in the last of these that fits. `leaks` is null for a frozen set, and for an open one that is large.
+    counted once, in the last of these that fits. `spent` are release cases that count as development, `uses_elsewhere`
+    uses of other versions' release splits that share a case with this one's. `leaks` is null for a frozen set, and for
+    an open one that is large.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -25,6 +27,8 @@ class SetSummary(BaseModel):
     labels: dict[str, int]
     annotators: dict[str, int]
     uses: tuple[SetUse, ...]
+    uses_elsewhere: tuple[SetUse, ...] = ()
+    spent: Spent = Spent()
     leaks: int | None
 
 
@@ -48,5 +52,7 @@ def summarise(store: Store, reference: str) -> SetSummary:
         labels=dict(labels),
         annotators=dict(annotators.most_common(20)),
         uses=tuple(store.sets.uses(version.id)),
+        uses_elsewhere=tuple(store.sets.uses_elsewhere(version.id)),
+        spent=store.sets.spent(version.id),
         leaks=len(find_leaks(store, version)) if look else None,
     )

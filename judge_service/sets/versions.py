@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from judge_service.domain.calibration_set import Label, SetCase, SetVersion, Split, UsePurpose, label_id
+from judge_service.domain.calibration_set import Label, SetCase, SetVersion, Split, ToldVersion, UsePurpose, label_id
 from judge_service.store import Store
 
 MOST_SHOWN = 100
@@ -47,16 +47,21 @@ class SetDifference(BaseModel):
     """Cases that changed their split, counted as `old -> new`."""
 
 
-def new_version(store: Store, reference: str, *, note: str = "", now: datetime | None = None) -> SetVersion:
+def told(store: Store, version: SetVersion) -> ToldVersion:
+    """The version with the cases of its release split that are no test any more."""
+    return ToldVersion(**version.model_dump(), spent=store.sets.spent(version.id))
+
+
+def new_version(store: Store, reference: str, *, note: str = "") -> ToldVersion:
     """An open version with everything that the given one holds, splits as they count now, labels included.
 
-    A release split that was demoted is development in the new version for good.
+    Release cases that are spent are development in the new version for good: `spent` lists them.
     """
     old = store.sets.get(reference)
     made = store.sets.create(old.name, old.rubric, old.id, note)
     store.sets.add_cases(made.id, store.sets.cases(old.id))
     store.labels.add(made.id, _copied(store, old.id, made.id))
-    return store.sets.get(made.id)
+    return ToldVersion(**store.sets.get(made.id).model_dump(), spent=store.sets.spent(old.id))
 
 
 def _copied(store: Store, old: str, new: str) -> Iterator[Label]:
@@ -134,19 +139,19 @@ def _pairs(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[An
 def view_cases(
     store: Store, reference: str, split: Split | None, *, who: str, now: datetime | None = None
 ) -> Iterator[SetCase]:
-    """The cases for a person to look at. Looking at a frozen release split is recorded and demotes it.
+    """The cases for a person to look at. Looking at a case that is a test is recorded, and spends it everywhere.
 
-    Without `split` the release split stays closed: its cases are left out.
+    A test is a case of a frozen release split, in a copy or an open version too. Without `split` the tests stay closed:
+    they are left out.
     """
     version = store.sets.get(reference)
-    release = version.release_demoted_at is None and version.status == "frozen"
-    if split is Split.RELEASE and release:
+    if split is None:
+        yield from store.sets.cases(version.id, closed=False)
+        return
+    if next(store.sets.cases(version.id, split, closed=True), None) is not None:
         # Read before the note: afterwards the same cases count as development.
         entries = list(store.sets.cases(version.id, split))
-        if entries:
-            store.sets.record_use(version.id, split, None, UsePurpose.VIEWED, now or datetime.now(UTC), note=who)
+        store.sets.record_use(version.id, split, None, UsePurpose.VIEWED, now or datetime.now(UTC), note=who)
         yield from entries
         return
-    for entry in store.sets.cases(version.id, split):
-        if split is not None or not release or entry.split is not Split.RELEASE:
-            yield entry
+    yield from store.sets.cases(version.id, split)

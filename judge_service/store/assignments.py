@@ -25,7 +25,8 @@ from judge_service.domain.calibration_set import Label
 from judge_service.errors import Conflict, Forbidden, NotFound
 from judge_service.store.engine import Database
 from judge_service.store.projects import MEMBERS, ORDERS, PROJECT_CASES, project_case, project_row
-from judge_service.store.sets import LABELS, SETS, open_version
+from judge_service.store.sets import LABELS, open_version
+from judge_service.store.spent import SETS
 from judge_service.store.tables import AssignmentRow, LabelEventRow, table
 from rubrics.records import Order
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, insert, select
 
 from judge_service.domain.calibration import Calibration, FittedMap
 from judge_service.store.engine import Database
-from judge_service.store.sets import SETS
+from judge_service.store.spent import SETS
 from judge_service.store.tables import CalibrationRow, ConfidenceMapRow, table
 
 CALIBRATIONS = table(CalibrationRow)

@@ -12,7 +12,8 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 from judge_service.domain.calibration_set import SOMETIMES, Difference, ImportResult, Label, Slot
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.store.engine import Database
-from judge_service.store.sets import CHUNK, LABELS, PAGE, SET_CASES, SETS, chunks, open_version, refuse
+from judge_service.store.sets import CHUNK, LABELS, PAGE, chunks, open_version, refuse
+from judge_service.store.spent import SET_CASES, SETS
 
 
 class Labels:

@@ -14,7 +14,8 @@ from judge_service.domain.annotation import Adjudication, Guidelines, Member, Pr
 from judge_service.domain.calibration_set import Label
 from judge_service.errors import Conflict, NotFound
 from judge_service.store.engine import Database
-from judge_service.store.sets import CHUNK, LABELS, SETS, chunks, open_version
+from judge_service.store.sets import CHUNK, LABELS, chunks, open_version
+from judge_service.store.spent import SETS
 from judge_service.store.tables import (
     AdjudicationRow,
     GuidelinesRow,

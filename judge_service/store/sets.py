@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, RowMapping, bindparam, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from judge_service.domain.calibration_set import (
@@ -19,6 +19,8 @@ from judge_service.domain.calibration_set import (
     SetCase,
     SetUse,
     SetVersion,
+    Spent,
+    SpentBy,
     Split,
     UsePurpose,
     case_digest,
@@ -28,13 +30,12 @@ from judge_service.domain.calibration_set import (
 )
 from judge_service.domain.case import Case
 from judge_service.errors import Conflict, FieldProblem, InvalidInput, NotFound
+from judge_service.store import spent
 from judge_service.store.engine import Database
-from judge_service.store.tables import LabelRow, SetCaseRow, SetRow, SetUseRow, table
+from judge_service.store.spent import IS_SPENT, SET_CASES, SETS, USES
+from judge_service.store.tables import LabelRow, table
 
-SETS = table(SetRow)
-SET_CASES = table(SetCaseRow)
 LABELS = table(LabelRow)
-USES = table(SetUseRow)
 T = TypeVar("T")
 
 CHUNK = 1000
@@ -123,38 +124,47 @@ class Sets:
             result += self._look(work) if check else self._database.write(work)
         return result
 
-    def cases(self, set_id: str, split: Split | None = None, *, as_frozen: bool = False) -> Iterator[SetCase]:
+    def cases(
+        self, set_id: str, split: Split | None = None, *, as_frozen: bool = False, closed: bool | None = None
+    ) -> Iterator[SetCase]:
         """The cases in the order in which they were added.
 
-        A demoted release split is read as development, unless `as_frozen` asks for the splits that the hash covers.
+        A spent release case is read as development, unless `as_frozen` asks for the splits that the hash covers.
+        `closed`: those only that are (or are not) a test in a frozen release split, of this version or another.
         """
-        demoted = not as_frozen and self.get(set_id).release_demoted_at is not None
-        query = select(SET_CASES).where(SET_CASES.c.set_id == set_id)
+        query = select(SET_CASES, IS_SPENT.label("spent")).where(SET_CASES.c.set_id == set_id)
         if split is not None:
-            wanted = [split.value]
-            if demoted and split is Split.DEVELOPMENT:
-                wanted.append(Split.RELEASE.value)
-            elif demoted and split is Split.RELEASE:
-                wanted = []
-            query = query.where(SET_CASES.c.split.in_(wanted))
+            query = query.where(SET_CASES.c.split == split.value if as_frozen else _counts_as(split))
+        if closed is not None:
+            standing = spent.closed(set_id)
+            query = query.where(standing if closed else ~standing)
         after = -1
         while True:
             page = query.where(SET_CASES.c.position > after).order_by(SET_CASES.c.position).limit(PAGE)
             with self._database.read() as connection:
                 rows = connection.execute(page).mappings().all()
             for row in rows:
-                yield _case(row, demoted=demoted)
+                yield _case(row, spent=row["spent"] and not as_frozen)
             if len(rows) < PAGE:
                 return
             after = rows[-1]["position"]
 
+    def at(self, set_id: str, positions: Iterable[int]) -> dict[int, SetCase]:
+        """The cases at these places of the version's order, with the splits as frozen."""
+        found: dict[int, SetCase] = {}
+        with self._database.read() as connection:
+            for chunk in chunks(positions, PAGE):
+                query = select(SET_CASES).where(SET_CASES.c.set_id == set_id, SET_CASES.c.position.in_(chunk))
+                found.update((row["position"], _case(row)) for row in connection.execute(query).mappings())
+        return found
+
     def case(self, set_id: str, case_id: str) -> SetCase | None:
         """One case by its id."""
-        demoted = self.get(set_id).release_demoted_at is not None
-        query = select(SET_CASES).where(SET_CASES.c.set_id == set_id, SET_CASES.c.case_id == case_id)
+        query = select(SET_CASES, IS_SPENT.label("spent"))
+        query = query.where(SET_CASES.c.set_id == set_id, SET_CASES.c.case_id == case_id)
         with self._database.read() as connection:
             row = connection.execute(query).mappings().one_or_none()
-        return None if row is None else _case(row, demoted=demoted)
+        return None if row is None else _case(row, spent=row["spent"])
 
     def known(self, set_id: str, case_ids: Iterable[str]) -> set[str]:
         """Those of the ids that are cases of the set."""
@@ -166,14 +176,19 @@ class Sets:
         return found
 
     def split_counts(self, set_id: str) -> dict[Split, int]:
-        """Cases in each split; a demoted release split counts as development."""
-        demoted = self.get(set_id).release_demoted_at is not None
-        query = select(SET_CASES.c.split, func.count()).where(SET_CASES.c.set_id == set_id).group_by(SET_CASES.c.split)
+        """Cases in each split; a spent release case counts as development."""
+        query = select(SET_CASES.c.split, IS_SPENT.label("spent"), func.count().label("n"))
+        query = query.where(SET_CASES.c.set_id == set_id).group_by(SET_CASES.c.split, "spent")
         counts = dict.fromkeys(Split, 0)
         with self._database.read() as connection:
-            for split, n in connection.execute(query):
-                counts[_effective(split, demoted=demoted)] += n
+            for row in connection.execute(query):
+                counts[_effective(row.split, spent=row.spent)] += row.n
         return counts
+
+    def spent(self, set_id: str) -> Spent:
+        """The cases of the release split that count as development, with what spent them."""
+        with self._database.read() as connection:
+            return spent.spent_of(connection, set_id)
 
     def holds(self, set_id: str, split: Split) -> bool:
         """Whether a case stands in the split, as frozen."""
@@ -210,10 +225,11 @@ class Sets:
         with self._database.read() as connection:
             return _content(connection, set_id)
 
-    def freeze(self, set_id: str, content_hash: str) -> SetVersion:
+    def freeze(self, set_id: str, content_hash: str, *, spend: bool = False) -> SetVersion:
         """No change from now on. Freezing again with the same hash changes nothing.
 
-        Raises Conflict when the stored content has another hash than `content_hash`: it changed since it was looked at.
+        Raises Conflict when the stored content has another hash than `content_hash`: it changed since it was looked at;
+        and, without `spend`, when cases in other splits are a test in the release split of another frozen version.
         """
 
         def work(connection: Connection) -> SetVersion:
@@ -226,8 +242,13 @@ class Sets:
                 if version.content_hash == content_hash:
                     return version
                 raise Conflict(f"The set {version.id} is frozen with another content. Make a new version from it.")
-            values = {"status": "frozen", "content_hash": content_hash, "frozen_at": self._clock()}
+            staked = [] if spend else spent.at_stake(connection, version.id)
+            if staked:
+                raise _would_spend(version.id, staked)
+            at = self._clock()
+            values = {"status": "frozen", "content_hash": content_hash, "frozen_at": at}
             connection.execute(update(SETS).where(SETS.c.id == version.id).values(**values))
+            spent.spend_frozen(connection, version.id, at)
             return _must(connection, version.id)
 
         version = self._database.write(work)
@@ -247,34 +268,73 @@ class Sets:
     ) -> SetUse:
         """Note what a split was used for.
 
-        A frozen release split that is tuned on or viewed is demoted: from then on it counts as development.
+        Cases of it that are a test in a frozen release split, here or in another version, are spent by tuning and
+        viewing: from then on they count as development everywhere.
         """
 
         def work(connection: Connection) -> SetUse:
             version = _must(connection, set_id, lock=True)
-            use = SetUse(
-                id=uuid.uuid4().hex,
-                set_id=version.id,
-                split=split,
-                purpose=purpose,
-                judge_hash=judge_hash,
-                judge=judge,
-                at=at or self._clock(),
-                note=note,
-            )
-            connection.execute(insert(USES), use.model_dump() | {"split": split.value, "purpose": purpose.value})
-            spoils = split is Split.RELEASE and purpose in (UsePurpose.TUNED, UsePurpose.VIEWED)
-            if spoils and version.status == "frozen" and version.release_demoted_at is None:
-                connection.execute(update(SETS).where(SETS.c.id == version.id).values(release_demoted_at=use.at))
+            use = _use(version.id, split, purpose, judge_hash, judge, at or self._clock(), note)
+            _note(connection, version, use)
             return use
 
         return self._database.write(work)
+
+    def record_scores(
+        self, set_id: str, judges: Mapping[str, str], note: str, *, again: bool = False
+    ) -> tuple[SetUse, ...]:
+        """Note that judges (hash by name) were scored on the release split under the rules that `note` states.
+
+        The same rules again change nothing. Raises Conflict when one was scored under other rules, or in another
+        version that shares cases; with `again` that is noted as tuning, which spends the split. Returns what was noted.
+        """
+
+        def work(connection: Connection) -> tuple[SetUse, ...]:
+            version = _must(connection, set_id, lock=True)
+            names = {digest: name for name, digest in judges.items()}
+            uses = spent.uses_of_release(connection, version.id, list(names))
+            known = {use.judge_hash for use in uses if use.set_id == version.id and use.note == note}
+            other = [use for use in uses if use.set_id != version.id or use.note != note]
+            if other and not again:
+                raise _scored_before(version.id, other[0], names)
+            at = self._clock()
+            spoiled = {use.judge_hash for use in other}
+            made = []
+            for digest, name in names.items():
+                if digest in known and digest not in spoiled:
+                    continue
+                purpose = UsePurpose.TUNED if digest in spoiled else UsePurpose.SCORED
+                made.append(_use(version.id, Split.RELEASE, purpose, digest, name, at, note))
+            for use in made:
+                _note(connection, version, use)
+            return tuple(made)
+
+        return self._database.write(work)
+
+    def scored_before(self, set_id: str, judge_hash: str, note: str | None = None) -> SetUse | None:
+        """Where this configuration was scored on a release split that shares a case with the version's.
+
+        With `note` the same version under the same rules is left out.
+        """
+        with self._database.read() as connection:
+            uses = spent.uses_of_release(connection, _must(connection, set_id).id, [judge_hash])
+        return next((use for use in uses if use.set_id != set_id or note is None or use.note != note), None)
+
+    @staticmethod
+    def scored_twice(set_id: str, earlier: SetUse, name: str) -> Conflict:
+        """The refusal of a second look at a release split."""
+        return _scored_before(set_id, earlier, {earlier.judge_hash or "": name})
 
     def uses(self, set_id: str) -> list[SetUse]:
         """Every use of the version's splits, oldest first."""
         query = select(USES).where(USES.c.set_id == set_id).order_by(USES.c.at, USES.c.id)
         with self._database.read() as connection:
             return [SetUse.model_validate(dict(row)) for row in connection.execute(query).mappings()]
+
+    def uses_elsewhere(self, set_id: str) -> list[SetUse]:
+        """Uses of release splits of other versions and sets that share a case with this version's, oldest first."""
+        with self._database.read() as connection:
+            return [use for use in spent.uses_of_release(connection, set_id) if use.set_id != set_id]
 
     def _look(self, work: Callable[[Connection], T]) -> T:
         with self._database.read() as connection:
@@ -389,6 +449,7 @@ def _row(set_id: str, position: int, entry: SetCase) -> dict[str, Any]:
         "position": position,
         "case_id": entry.case.id,
         "imported_hash": entry.imported_hash,
+        "content_hash": entry.case.content_hash,
         "split": entry.split.value,
         "source_line": entry.source_line,
         "group": entry.case.group,
@@ -417,14 +478,75 @@ def _content(connection: Connection, set_id: str) -> str:
     return total.hexdigest()
 
 
-def _effective(split: str, *, demoted: bool) -> Split:
+def _counts_as(split: Split) -> Any:
+    """The condition for cases that are read as being in the split."""
+    if split is Split.RELEASE:
+        return (SET_CASES.c.split == split.value) & ~IS_SPENT
+    if split is Split.DEVELOPMENT:
+        return or_(SET_CASES.c.split == split.value, (SET_CASES.c.split == Split.RELEASE.value) & IS_SPENT)
+    return SET_CASES.c.split == split.value
+
+
+def _effective(split: str, *, spent: bool) -> Split:
     found = Split(split)
-    return Split.DEVELOPMENT if demoted and found is Split.RELEASE else found
+    return Split.DEVELOPMENT if spent and found is Split.RELEASE else found
 
 
-def _case(row: RowMapping, *, demoted: bool = False) -> SetCase:
+def _case(row: RowMapping, *, spent: bool = False) -> SetCase:
     case = Case(id=row["case_id"], input=row["input"], group=row["group"], metadata=row["metadata"])
-    return SetCase(case=case, split=_effective(row["split"], demoted=demoted), source_line=row["source_line"])
+    return SetCase(case=case, split=_effective(row["split"], spent=spent), source_line=row["source_line"])
+
+
+def _use(
+    set_id: str, split: Split, purpose: UsePurpose, judge_hash: str | None, judge: str | None, at: datetime, note: str
+) -> SetUse:
+    return SetUse(
+        id=uuid.uuid4().hex,
+        set_id=set_id,
+        split=split,
+        purpose=purpose,
+        judge_hash=judge_hash,
+        judge=judge,
+        at=at,
+        note=note,
+    )
+
+
+def _note(connection: Connection, version: SetVersion, use: SetUse) -> None:
+    values = use.model_dump() | {"split": use.split.value, "purpose": use.purpose.value}
+    connection.execute(insert(USES), values)
+    if use.purpose not in (UsePurpose.TUNED, UsePurpose.VIEWED):
+        return
+    spent.spend_split(connection, version.id, use.split, SpentBy(use.purpose.value), use.at)
+    if use.split is Split.RELEASE and version.status == "frozen":
+        first = (SETS.c.id == version.id) & SETS.c.release_demoted_at.is_(None)
+        connection.execute(update(SETS).where(first).values(release_demoted_at=use.at))
+
+
+def _would_spend(set_id: str, staked: Sequence[RowMapping]) -> Conflict:
+    tests = ", ".join(dict.fromkeys(row["set_id"] for row in staked))
+    named = ", ".join(repr(row["case_id"]) for row in staked[:5]) + (" ..." if len(staked) > 5 else "")
+    return Conflict(
+        f"{len(staked)} cases of {set_id} stand in the release split of {tests}: {named}. Frozen in another split they "
+        "would count as development there too. Put them into release, leave them out, or freeze with `spend`.",
+        fields=[
+            FieldProblem(row["case_id"], f"{row['split']} here, release in {row['set_id']}")
+            for row in staked[:MOST_DIFFERENCES]
+        ],
+        extra={"at_stake": [dict(row) for row in staked[: spent.MOST_LISTED]], "n_at_stake": len(staked)},
+    )
+
+
+def _scored_before(set_id: str, use: SetUse, names: Mapping[str, str]) -> Conflict:
+    name = names.get(use.judge_hash or "", use.judge or "The judge")
+    where = set_id if use.set_id == set_id else f"{use.set_id}, which shares cases with it,"
+    return Conflict(
+        f"{name} was measured on the release split of {where} on {use.at:%Y-%m-%d} ({use.note or 'scored'}), and a "
+        "configuration is scored there once. Another look guides a choice: with `again` it is recorded as tuning, and "
+        "the cases count as development from then on.",
+        fields=[FieldProblem("split", "release is scored once per judge configuration")],
+        extra={"earlier": use.model_dump(mode="json")},
+    )
 
 
 def _name(reference: str) -> tuple[str, int | None]:

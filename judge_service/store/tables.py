@@ -294,15 +294,19 @@ class SetRow(Base, table=True):
 
 
 class SetCaseRow(Base, table=True):
-    """A case of a set. `imported_hash` is that of the case as its file had it, before groups were proposed."""
+    """A case of a set. `imported_hash` is that of the case as its file had it, before groups were proposed.
+
+    `content_hash` covers the input only: by it a case is known in copies, new versions and other sets.
+    """
 
     __tablename__ = "set_cases"
-    __table_args__ = (UniqueConstraint("set_id", "case_id"),)
+    __table_args__ = (UniqueConstraint("set_id", "case_id"), Index("ix_set_cases_set_id_group", "set_id", "group"))
 
     set_id: str = Field(sa_column=Column(ForeignKey("sets.id", ondelete="CASCADE"), primary_key=True))
     position: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
     case_id: str = Field(sa_type=ExactText)
     imported_hash: str
+    content_hash: str = Field(index=True)
     split: str
     source_line: int | None = Field(default=None, sa_type=BigInteger)
     group: str | None = Field(default=None, sa_type=ExactText)
@@ -484,6 +488,18 @@ class SetUseRow(Base, table=True):
     judge: str | None = Field(default=None, sa_type=ExactText)
     at: datetime = Field(sa_type=UtcDateTime)
     note: str = Field(sa_type=ExactText)
+
+
+class SpentCaseRow(Base, table=True):
+    """The content of a case that is no test any more, and by what it was spent first."""
+
+    __tablename__ = "spent_cases"
+
+    content_hash: str = Field(primary_key=True)
+    why: str
+    set_id: str = Field(foreign_key="sets.id", ondelete="CASCADE")
+    split: str
+    at: datetime = Field(sa_type=UtcDateTime)
 
 
 class CalibrationRow(Base, table=True):

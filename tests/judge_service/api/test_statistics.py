@@ -91,6 +91,60 @@ async def test_a_run_demands_it_too_and_old_judgments_learn_it(client: httpx.Asy
     assert again.json()["trust"]["level"] == "calibrated"
 
 
+async def test_a_judgment_of_other_content_under_the_same_id_is_none_of_the_case(service: Service) -> None:
+    await calibrated(service)
+    judge = service.roster.get("longer")
+    other = [Case(id="c0", input=pair(7000)), Case(id="c1", input=pair(1))]
+    await LocalRunner(service.store, service.judging).run(other, RUBRIC, judge, source=source_of("demo@1"))
+    labelled = await asyncio.to_thread(read_set, service.store, "demo@1")
+    assert labelled.other_content == {"longer": ("c0",)}
+    (column,) = labelled.dataset.columns
+    assert [column.judgments[i] is None for i in (0, 1)] == [True, False]
+
+
+async def test_what_was_measured_on_development_supports_no_trust(service: Service) -> None:
+    await calibrated(service)
+    labelled = await asyncio.to_thread(read_set, service.store, "demo@1")
+    [(made, _, fitted)] = measure(labelled, Split.DEVELOPMENT, NOON)
+    assert "no evidence" in (made.shortcoming or "")
+    assert fitted is None
+
+
+async def test_a_threshold_chosen_on_release_is_tuning(connect, service: Service) -> None:
+    store = service.store
+    store.sets.create("r", "pairwise@1")
+    cases = [Case(id=f"c{i}", input=pair(i)) for i in range(12)]
+    splits = [Split.RELEASE if i % 2 else Split.CALIBRATION for i in range(12)]
+    store.sets.add_cases("r@1", [SetCase(case=case, split=split) for case, split in zip(cases, splits, strict=True)])
+    store.sets.freeze("r@1", store.sets.digest("r@1"))
+    judge = service.roster.get("longer")
+    await LocalRunner(store, service.judging).run(cases, RUBRIC, judge, source=source_of("r@1"))
+    lead = connect(Role.LEAD)
+
+    async def look(**params: object):
+        return await lead.get("/v1/sets/r@1/statistics", params={"resamples": 200, **params})
+
+    usual = await look()
+    assert (usual.json()["n_cases"], usual.json()["set"]["release_closed"]) == (6, 6)
+    assert store.sets.uses("r@1") == []
+    for _ in range(2):
+        assert (await look(split="release")).status_code == 200
+    assert [use.purpose.value for use in store.sets.uses("r@1")] == ["scored"]
+    second = await look(split="release", failures="tie")
+    assert second.status_code == 409
+    assert second.json()["errors"][0]["path"] == "split"
+    wrong = await look(threshold_from="colour=red")
+    assert (wrong.status_code, wrong.json()["errors"][0]["path"]) == (422, "threshold_from")
+    tuned = await look(threshold_from="split=release", again=True)
+    assert tuned.status_code == 200
+    assert [use.purpose.value for use in store.sets.uses("r@1")] == ["scored", "tuned", "tuned"]
+    assert store.sets.split_counts("r@1")[Split.RELEASE] == 0
+    for name in ("where", "by"):
+        answer = await look(**{name: "nothing"})
+        assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, name)
+        assert name in answer.json()["detail"]
+
+
 async def test_statistics_are_for_leads(connect, service: Service) -> None:
     await calibrated(service)
     lead = connect(Role.LEAD)

@@ -138,6 +138,14 @@ def test_the_release_split_is_scored_once_per_configuration(cli: CommandLine) ->
     [found] = json.loads(ok(cli, "calibrate", "demo", "--judge", "longer", "--split", "release", "--json"))
     assert found["split"] == "release"
     assert found["map"] is None
+    ok(cli, "stats", "--set", "demo", "--split", "release", "--resamples", 200)
+    closed = cli("stats", "--set", "demo", "--resamples", 200)
+    assert closed.exit_code == 1
+    assert "scored once: name it" in " ".join(closed.output.split())
+    other = ("stats", "--set", "demo", "--split", "release", "--failures", "tie", "--resamples", 200)
+    refused = cli(*other)
+    assert refused.exit_code == 1
+    assert "scored there once" in " ".join(refused.output.split())
     second = cli("calibrate", "demo", "--judge", "longer", "--split", "release")
     assert second.exit_code == 1
     assert "scored there once" in " ".join(second.output.split())
@@ -165,7 +173,8 @@ def test_a_split_that_a_judge_was_never_asked_about_is_no_failure_of_it(cli: Com
     alone = json.loads(ok(cli, "stats", "--set", "demo", "--judge", "longer", "--resamples", 200, "--json"))
     assert (alone["set"]["splits"], alone["n_labelled"]) == (["calibration"], 40)
     ok(cli, "calibrate", "demo", "--judge", "longer", "--split", "release")
-    both = json.loads(ok(cli, "stats", "--set", "demo", "--resamples", 200, "--json"))
+    on_release = ("stats", "--set", "demo", "--split", "release", "--resamples", 200, "--json")
+    both = json.loads(ok(cli, *on_release))
     assert (both["set"]["splits"], both["n_labelled"]) == (["release"], 40)
     assert [row["failures"]["all"]["value"] for row in both["judges"]] == [0.0, 0.0]
 

@@ -1,4 +1,5 @@
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -9,7 +10,7 @@ import pytest
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason, Outcome
 from judge_service.domain.run import RunStatus
-from judge_service.errors import InvalidInput
+from judge_service.errors import Conflict, InvalidInput
 from judge_service.sets.importing import ImportOptions, import_cases
 from judge_service.sets.recorded import VerdictOptions, import_verdicts, judge_name
 from judge_service.sets.tabular import Source
@@ -92,16 +93,22 @@ def test_orders_fold_to_one_judgment_and_failures_stay(store: Store, file: MakeF
     assert store.judgments.history(null.identity) == [null]
 
 
-def test_other_verdicts_are_another_judge_configuration(lite: Store, file: MakeFile) -> None:
-    pairs(lite, file, "a")
-    hashes = set()
-    for verdict in ("first", "second"):
-        done = import_verdicts(lite, "s", file([line("a", "AB", verdict)], "v.jsonl"))
-        run = lite.runs.get(done.judges[0].run_id)
-        assert run is not None
-        assert done.judges[0].orders == "single_ab"
-        hashes.add(run.judge.content_hash)
-    assert len(hashes) == 2
+def test_other_verdicts_of_a_recorded_judge_are_refused_unless_they_are_a_version(lite: Store, file: MakeFile) -> None:
+    pairs(lite, file, "a", "b")
+    rows = [line("a", "AB", "first"), line("b", "AB", "second")]
+    done = import_verdicts(lite, "s", file(rows, "v.jsonl"))
+    changed = file([rows[0], line("b", "AB", "first")], "w.jsonl")
+    with pytest.raises(Conflict, match="1 differ") as caught:
+        import_verdicts(lite, "s", changed)
+    assert caught.value.extra["differences"] == [
+        {"case_id": "b", "field": "verdict", "stored": "B (B), score 0", "given": "A (A), score 1"}
+    ]
+    assert len(lite.runs.of_source("set:s@1")) == 1
+    again = import_verdicts(lite, "s", changed, VerdictOptions(version="2"))
+    assert [judge.judge for judge in (*done.judges, *again.judges)] == ["GPT-4--Swap", "GPT-4--Swap--2"]
+    assert import_verdicts(lite, "s", changed, VerdictOptions(version="2")).judges[0].added == 0
+    with pytest.raises(Conflict, match="a judge of this service"):
+        import_verdicts(lite, "s", file(rows, "v.jsonl"), taken={"GPT-4--Swap"})
 
 
 @pytest.mark.parametrize(
@@ -135,6 +142,12 @@ def test_names_of_recorded_judges() -> None:
     assert judge_name("org/model:7b", None) == "org-model-7b"
     assert judge_name(None, "x") == "recorded--x"
     assert len(judge_name("m" * 90, "s")) == 64
+    assert judge_name("m" * 90, "s") != judge_name("m" * 90, "t")
+    assert judge_name("Судья-1", None).startswith("Sudya-1-")
+    names = {judge_name(name, None) for name in ("審判1", "审判1", "Судья 1", "Cудья 1", "judge 1")}
+    assert len(names) == 5
+    assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name) for name in names)
+    assert judge_name("Édouard", None).startswith("Edouard-")
 
 
 def test_scores_are_probabilities_and_csv_says_the_same(lite: Store, file: MakeFile) -> None:
