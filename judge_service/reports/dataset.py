@@ -180,10 +180,7 @@ class Dataset:
 
         Raises InvalidInput naming `field` when it is written otherwise, or true of no item.
         """
-        key, separator, value = (part.strip() for part in condition.partition("="))
-        if not separator or not key:
-            message = f"{condition!r} is not KEY=VALUE"
-            raise InvalidInput(f"{field}: {message}.", fields=[FieldProblem(field, message)])
+        key, value = key_value(condition, field)
         found = [i for i, item in enumerate(self.items) if slice_of(item, key) == value]
         if not found:
             raise InvalidInput(
@@ -216,6 +213,15 @@ class Dataset:
             ab.append(answer_in(judgment, "AB"))
             ba.append(answer_in(judgment, "BA"))
         return ab, ba
+
+
+def key_value(text: str, field: str) -> tuple[str, str]:
+    """Both sides of `KEY=VALUE`, trimmed. Raises InvalidInput naming `field` when it is written otherwise."""
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        message = f"{text!r} is not KEY=VALUE"
+        raise InvalidInput(f"{field}: {message}.", fields=[FieldProblem(field, message)])
+    return key.strip(), value.strip()
 
 
 def answer_in(judgment: Judgment | None, order: Order) -> str | None:

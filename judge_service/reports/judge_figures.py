@@ -17,10 +17,10 @@ from calibration.intervals import proportion
 from calibration.power import labels_for_half_width, tier
 from calibration.resample import Resampler, joint_types
 from judge_service.domain.outcome import Outcome
-from judge_service.reports.dataset import Dataset, JudgeColumn, ended
+from judge_service.reports.dataset import Dataset, JudgeColumn, ended, key_value
 from judge_service.reports.families import judge_family, own_side
 from judge_service.reports.humans import MOST_ANNOTATORS, as_json, label_shares
-from judge_service.reports.rules import Rules, key_value
+from judge_service.reports.rules import Rules
 from judge_service.reports.thresholds import thresholds, thresholds_of_confidence
 
 HALF_WIDTH = 0.05

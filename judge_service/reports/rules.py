@@ -5,7 +5,7 @@ from typing import Literal
 
 from calibration.resample import DEFAULT_RESAMPLES, DEFAULT_SEED
 from judge_service.errors import FieldProblem, InvalidInput
-from judge_service.reports.dataset import Dataset
+from judge_service.reports.dataset import Dataset, key_value
 
 
 @dataclass(frozen=True, slots=True)
