@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from judge_service.store import Store, engine
 from tests.judge_service.api.requests import paths
 from tests.judge_service.store.examples import NOON, judgment
 from tests.reported.judged import served
-from tests.support.fake_provider import FakeProvider, Reply, hanging
+from tests.support.fake_provider import FakeProvider, Reply
 
 COMMAND = "from judge_service.cli.main import main; main()"
 GOOD = Reply('{"rationale": "It is right.", "verdict": "A"}')
@@ -57,8 +58,9 @@ async def api(service: Service) -> AsyncIterator[httpx.AsyncClient]:
 async def test_case_044_a_cancelled_run_stays_cancelled_and_starts_no_call(
     api: httpx.AsyncClient, service: Service
 ) -> None:
-    with FakeProvider([GOOD] * 10, default=hanging("headers")) as server:
-        limits = {"concurrency": 4, "attempts": 1, "timeout_s": 3.0}
+    hold = threading.Event()
+    with FakeProvider([GOOD] * 10, default=replace(GOOD, hold=hold)) as server:
+        limits = {"concurrency": 4, "attempts": 1, "timeout_s": 120}
         service.roster.add(served(server.url, limits=limits))
         cases = [
             {"id": f"c{number}", "prompt": f"{number}?", "response_a": "one", "response_b": "two"}
@@ -75,6 +77,7 @@ async def test_case_044_a_cancelled_run_stays_cancelled_and_starts_no_call(
         assert (first.status_code, first.json()["status"]) == (202, "cancelling")
         again = await api.post(f"{url}/cancel")
         assert (again.status_code, again.json()["status"]) == (202, "cancelling")
+        hold.set()
         assert (await service.background.wait(run_id)).status == "cancelled"
         assert len(server.completions) == 14
         ended = (await api.get(url)).json()

@@ -47,6 +47,8 @@ class Reply:
     delay_s: float = 0.0
     hang: str | None = None
     drip_s: float = 0.02
+    hold: threading.Event | None = None
+    """No answer before it is set."""
 
 
 def error(
@@ -265,8 +267,9 @@ class FakeProvider:
     ) -> bool:
         if reply.delay_s or self._delay_s:
             await asyncio.sleep(reply.delay_s or self._delay_s)
-        if self._hold is not None:
-            await asyncio.to_thread(self._hold.wait, 60)
+        hold = reply.hold or self._hold
+        if hold is not None:
+            await asyncio.to_thread(hold.wait, 120)
         if reply.hang == "headers":
             await reader.read()  # until the client gives up
             return False
