@@ -25,6 +25,7 @@ from judge_service.security.roles import Permission
 from judge_service.sets.exporting import export_lines, label_lines
 from judge_service.sets.grouping import freeze_set, propose_groups, split_set
 from judge_service.sets.importing import ImportOptions, import_cases, import_labels, read_rubric
+from judge_service.sets.label_studio import label_studio
 from judge_service.sets.recorded import VerdictOptions, import_verdicts
 from judge_service.sets.summary import summarise
 from judge_service.sets.tabular import FileKind, Source, dump, kind_of
@@ -624,22 +625,30 @@ async def compare(
 async def export(
     request: Request,
     reference: Reference,
-    kind: Annotated[Literal["jsonl", "csv"], Query(description="Parquet: from the command line.")] = "jsonl",
+    kind: Annotated[
+        Literal["jsonl", "csv", "label-studio"],
+        Query(description="`label-studio`: the labels as tasks, in JSON. Parquet: from the command line."),
+    ] = "jsonl",
     labels: Annotated[bool, Query(description="The labels alone, one a record.")] = False,
     lossless: Annotated[bool, Query(description="CSV without the apostrophes against formulas.")] = False,
 ) -> Response:
     """JSON lines, or CSV that is safe for spreadsheets. The export of a frozen release split is recorded."""
     services: Services = services_of(request)
     who = principal_of(request).id
-    chosen = FileKind(kind)
+    studio = kind == "label-studio"
+    chosen = FileKind.JSONL if studio else FileKind(kind)
 
     def lines() -> Iterator[str]:
+        if studio:
+            return label_studio(services.store, reference)
         if labels:
             return label_lines(services.store, reference, chosen, safe=not lossless)
         return export_lines(services.store, reference, chosen, safe=not lossless, note=who)
 
     version = await _on_thread(lambda: services.store.sets.get(reference))
     media = "application/x-ndjson" if chosen is FileKind.JSONL else "text/csv; charset=utf-8"
-    name = f"{version.id.replace('@', '-')}{'-labels' if labels else ''}.{chosen.value}"
+    media = "application/json" if studio else media
+    ending = "json" if studio else chosen.value
+    name = f"{version.id.replace('@', '-')}{'-labels' if labels or studio else ''}.{ending}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return StreamingResponse(await _on_thread(lines), media_type=media, headers=headers)

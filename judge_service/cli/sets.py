@@ -192,6 +192,7 @@ def import_label_file(
     kind: KindOption = None,
     encoding: EncodingOption = None,
     delimiter: DelimiterOption = None,
+    studio: Annotated[bool, typer.Option("--label-studio", help="The file is Label Studio's JSON.")] = False,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -209,6 +210,10 @@ def import_label_file(
             condition=LabelCondition.ASSISTED if assisted else LabelCondition.BLIND,
             kind="model" if by_model else "human",
         )
+        if studio:
+            from judge_service.sets.label_studio import label_studio_source
+
+            return import_labels(store, name, label_studio_source(file.name, file.read_bytes()), options)
         return import_labels(store, name, _source(file, kind, encoding, delimiter), options)
 
     done = _with_store(database, work)
@@ -513,6 +518,7 @@ def export_set(
     ] = None,
     kind: KindOption = None,
     labels: Annotated[bool, typer.Option("--labels", help="The labels alone, one a record.")] = False,
+    studio: Annotated[bool, typer.Option("--label-studio", help="The labels as tasks in Label Studio's JSON.")] = False,
     lossless: Annotated[
         bool, typer.Option("--lossless", help="CSV without the apostrophes that keep cells from being formulas.")
     ] = False,
@@ -522,17 +528,23 @@ def export_set(
 
     def work(store: "Store") -> int:
         from judge_service.errors import FieldProblem, InvalidInput
-        from judge_service.sets.exporting import export_lines, export_parquet, label_lines
+        from judge_service.sets.exporting import export_lines, export_parquet, label_lines, label_parquet
+        from judge_service.sets.label_studio import label_studio
         from judge_service.sets.tabular import FileKind, kind_of
 
         chosen = FileKind(kind.value) if kind else FileKind.JSONL if file is None else kind_of(file.name)
         if chosen is FileKind.PARQUET:
-            if file is None or labels:
-                message = "Parquet holds whole sets and needs --out; labels alone are CSV or JSON lines"
+            if file is None or studio:
+                message = "Parquet needs --out and is no JSON"
                 raise InvalidInput(f"{message}.", fields=[FieldProblem("--kind", message)])
-            export_parquet(store, name, file, note="command line")
+            if labels:
+                label_parquet(store, name, file)
+            else:
+                export_parquet(store, name, file, note="command line")
             return 0
-        if labels:
+        if studio:
+            lines = label_studio(store, name)
+        elif labels:
             lines = label_lines(store, name, chosen, safe=not lossless)
         else:
             lines = export_lines(store, name, chosen, safe=not lossless, note="command line")

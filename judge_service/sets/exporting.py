@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from judge_service.domain.calibration_set import Label, SetCase, SetVersion, Split, UsePurpose
+from judge_service.domain.calibration_set import SOMETIMES, Label, SetCase, SetVersion, Split, UsePurpose
 from judge_service.sets.tabular import JSON_SUFFIX, Column, FileKind, csv_lines, dump, pyarrow_parquet
 from judge_service.store import Store
 
@@ -23,7 +23,9 @@ _LABEL_COLUMNS = (
     "seconds",
     "note",
     "created_at",
+    "probability",
 )
+_LABEL_JSON = ("detail", "items")
 
 
 def export_lines(store: Store, reference: str, kind: FileKind, *, safe: bool = True, note: str = "") -> Iterator[str]:
@@ -63,7 +65,7 @@ def label_lines(store: Store, reference: str, kind: FileKind, *, safe: bool = Tr
     """The labels alone, one a record: for spreadsheets, and for `import_labels`."""
     version = store.sets.get(reference)
     if kind is FileKind.JSONL:
-        return (dump(_label_row(label) | {"detail": label.detail}) + "\n" for label in store.labels.of(version.id))
+        return (dump(_whole_row(label)) + "\n" for label in store.labels.of(version.id))
 
     def rows() -> Iterator[list[str | int | float]]:
         for label in store.labels.of(version.id):
@@ -81,14 +83,37 @@ def label_lines(store: Store, reference: str, kind: FileKind, *, safe: bool = Tr
                     if value in (True, False)
                     else value
                 )
-            yield [*cells, dump(label.detail)]
+            yield [*cells, dump(label.detail), "" if label.items is None else dump(label.items)]
 
-    return csv_lines([*_LABEL_COLUMNS, "detail" + JSON_SUFFIX], rows(), safe=safe)
+    return csv_lines([*_LABEL_COLUMNS, *(name + JSON_SUFFIX for name in _LABEL_JSON)], rows(), safe=safe)
+
+
+def label_parquet(store: Store, reference: str, path: Path) -> None:
+    """The labels alone as a Parquet file of text columns. Raises MissingDependency without the extra."""
+    parquet = pyarrow_parquet()
+    import pyarrow
+
+    version = store.sets.get(reference)
+    numbers = {"seconds": pyarrow.float64(), "probability": pyarrow.float64(), "adjudicated": pyarrow.bool_()}
+    columns = [(name, numbers.get(name, pyarrow.string())) for name in _LABEL_COLUMNS]
+    schema = pyarrow.schema([*columns, *((name + JSON_SUFFIX, pyarrow.string()) for name in _LABEL_JSON)])
+    with parquet.ParquetWriter(path, schema) as writer:
+        for page in _pages(_whole_row(label) for label in store.labels.of(version.id)):
+            for row in page:
+                for name in _LABEL_JSON:
+                    value = row.pop(name, None)
+                    row[name + JSON_SUFFIX] = None if value is None else dump(value)
+            writer.write_table(pyarrow.Table.from_pylist(page, schema=schema))
 
 
 def _label_row(label: Label) -> dict[str, Any]:
     row = label.model_dump(mode="json")
     return {name: row[name] for name in _LABEL_COLUMNS}
+
+
+def _whole_row(label: Label) -> dict[str, Any]:
+    row = _label_row(label) | {"detail": label.detail}
+    return row if label.items is None else row | {"items": label.items}
 
 
 def _record(store: Store, version: SetVersion, note: str) -> None:
@@ -135,6 +160,7 @@ def _label(label: Label) -> dict[str, Any]:
     row = label.model_dump(mode="json", exclude={"id", "set_id", "case_id"})
     # What is as usual is left out: a set of a million labels is half as long.
     usual: dict[str, Any] = {"order_shown": None, "seconds": None, "note": None, "adjudicated": False}
+    usual |= dict.fromkeys(SOMETIMES)
     return {name: value for name, value in row.items() if name not in usual or value != usual[name]}
 
 

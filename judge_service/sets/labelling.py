@@ -33,6 +33,8 @@ _FIELDS = (
     "note",
     "adjudicated",
     "created_at",
+    "items",
+    "probability",
 )
 
 
@@ -87,6 +89,8 @@ class Labeller:
             "note": given.get("note") or None,
             "adjudicated": _flag(given.get("adjudicated")),
             "created_at": given.get("created_at") or self.now,
+            "items": given.get("items") or None,
+            "probability": _number(given.get("probability")),
         }
         slot = tuple(fields[name] for name in ("case_id", "rubric", "annotator", "condition", "kind", "adjudicated"))
         fields["id"] = label_id(self.set_id, slot)
