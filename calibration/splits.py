@@ -188,21 +188,33 @@ def _proposed(
         index.insert(i, signature)
 
 
+def long_enough(text: str) -> bool:
+    """Whether a text says enough to tie cases together: five words, or as many letters of a script without spaces."""
+    if len(text.split()) >= MIN_ANSWER_WORDS:
+        return True
+    return sum("\u2e80" <= letter <= "\ud7ff" for letter in text) >= 3 * MIN_ANSWER_WORDS
+
+
 def group_cases(
     prompts: Sequence[str],
     answers: Sequence[Sequence[str]] = (),
     *,
+    sources: Sequence[Sequence[str]] | None = None,
     given: Sequence[Hashable | None] | None = None,
     threshold: float = DEFAULT_THRESHOLD,
     seed: int = 1,
 ) -> DuplicateGroups:
-    """Groups of whole cases: near-duplicate prompts, near-duplicate answers, or the same `given` group.
+    """Groups of whole cases: near-duplicate prompts, answers or source texts, or the same `given` group.
+
+    `sources` holds, for each case, the texts it was made from: cases that share one near-duplicate are together.
 
     `answers` holds one list per answer position, each with one text a case; duplicates are looked for across positions,
     so mirrored pairs are found. Answers under 5 words are not compared: every "Yes." would chain its cases. `pairs`
     are left empty.
     """
     n = len(prompts)
+    if sources is not None and len(sources) != n:
+        raise InvalidStatisticInput("sources must have one entry for each case")
     if any(len(column) != n for column in answers) or (given is not None and len(given) != n):
         raise InvalidStatisticInput("answers and given groups must have one entry for each case")
     components = _Components(n)
@@ -217,10 +229,14 @@ def group_cases(
     texts, cases = [], []
     for column in answers:
         for case, text in enumerate(column):
-            if len(text.split()) >= MIN_ANSWER_WORDS:
+            if long_enough(text):
                 texts.append(text)
                 cases.append(case)
     join_all(near_duplicates(texts, threshold=threshold, seed=seed).group, cases)
+    if sources is not None:
+        held = [(case, text) for case, own in enumerate(sources) for text in own if long_enough(text)]
+        alike = near_duplicates([text for _, text in held], threshold=threshold, seed=seed)
+        join_all(alike.group, [case for case, _ in held])
     if given is not None:
         first: dict[Hashable, int] = {}
         for case, name in enumerate(given):

@@ -15,6 +15,7 @@ from calibration.splits import (
     DEFAULT_THRESHOLD,
     group_cases,
     leakage,
+    long_enough,
     normalise,
     split_of,
     stratified_splits,
@@ -92,7 +93,8 @@ def propose_groups(
     entries = list(store.sets.cases(version.id))
     prompts, answers = _texts(entries)
     given = [entry.case.group for entry in entries]
-    found = group_cases(prompts, answers, given=given, threshold=threshold, seed=seed)
+    sources = [_sources(entry.case) for entry in entries]
+    found = group_cases(prompts, answers, sources=sources, given=given, threshold=threshold, seed=seed)
     members: dict[int, list[int]] = {}
     for place, number in enumerate(found.group):
         members.setdefault(number, []).append(place)
@@ -172,12 +174,14 @@ def split_set(
 def find_leaks(store: Store, version: SetVersion) -> tuple[Leak, ...]:
     """Every group and every text that stands in two splits, and examples of the rubric's prompt outside development."""
     ids, groups, splits, whole, prompts = [], [], [], [], []
+    sources: list[list[str]] = []
     for entry in store.sets.cases(version.id, as_frozen=True):
         ids.append(entry.case.id)
         groups.append(entry.group)
         splits.append(entry.split.value)
         # Hashes instead of texts: equal texts have equal ones, and a set may be large.
         whole.append(_hashed(_whole(entry.case)))
+        sources.append([_hashed(normalise(text)) for text in _sources(entry.case) if long_enough(text)])
         # Pairs on one prompt are not independent, whatever the answers are.
         prompts.append(_hashed(normalise(_prompt(entry.case))) if "response_a" in entry.case.input else "")
     found = leakage(groups, splits, texts=whole, few_shot=[_hashed(text) for text in _few_shot(version)])
@@ -193,6 +197,10 @@ def find_leaks(store: Store, version: SetVersion) -> tuple[Leak, ...]:
 
     leaks.extend(named("text", places) for places in found.texts)
     told = set(found.texts)
+    for places in _shared_sources(sources, splits):
+        if places not in told:
+            told.add(places)
+            leaks.append(named("text", places))
     shared = leakage(groups, splits, texts=prompts).texts
     leaks.extend(named("text", places) for places in shared if places not in told)
     leaks.extend(named("few_shot", [place]) for place in found.few_shot)
@@ -247,6 +255,21 @@ def _texts(entries: Sequence[SetCase]) -> tuple[list[str], list[list[str]]]:
 def _prompt(case: Case) -> str:
     found = [case.input.get(name) for name in _PROMPTS]
     return next((text for text in found if isinstance(text, str)), "")
+
+
+def _sources(case: Case) -> list[str]:
+    """Texts that a case was made from: everything but its prompt and its answers, each by itself."""
+    own = (*_PROMPTS, *_ANSWERS)
+    return [text for name, value in sorted(case.input.items()) if name not in own for text in _texts_of(value)]
+
+
+def _shared_sources(sources: Sequence[Sequence[str]], splits: Sequence[str]) -> list[tuple[int, ...]]:
+    """Places of cases in several splits that hold one source text."""
+    held: dict[str, list[int]] = {}
+    for place, own in enumerate(sources):
+        for text in dict.fromkeys(own):
+            held.setdefault(text, []).append(place)
+    return list(dict.fromkeys(tuple(places) for places in held.values() if len({splits[i] for i in places}) > 1))
 
 
 def _whole(case: Case) -> str:

@@ -118,6 +118,8 @@ def import_cases(
                 "dropped": dict(reading.dropped),
             }
         )
+        if not done and check and not _any(cases, labels):
+            raise _nothing(source)
         if check and not cases.added and not labels.added:
             # Everything is there already: the second pass would write nothing.
             break
@@ -154,9 +156,20 @@ def import_labels(
             labels += store.labels.add(version.id, batch, check=check)
             if len(labels.unjoined) > MOST_UNJOINED:
                 labels = labels.model_copy(update={"unjoined": labels.unjoined[:MOST_UNJOINED]})
+        if check and not _any(labels):
+            raise _nothing(source)
         if check and not labels.added:
             break
     return Imported(set_id=version.id, file=source.name, format="labels", rubric=reading.labeller.rubric, labels=labels)
+
+
+def _any(*results: ImportResult) -> bool:
+    return any(result.added or result.unchanged or result.unjoined for result in results)
+
+
+def _nothing(source: Source) -> InvalidInput:
+    message = "holds no record: it is empty, or has a header only"
+    return InvalidInput(f"Nothing was imported: {source.name} {message}.", fields=[FieldProblem("file", message)])
 
 
 def _batches(items: Iterator[Any]) -> Iterator[list[Any]]:

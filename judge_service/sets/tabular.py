@@ -38,6 +38,7 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_SEPARATOR_LINE = re.compile(r'"?sep=(.|\\t)"?\r?\n?', re.IGNORECASE)
 _FORMULA = re.compile(r"'*[\s\x00]*[=+\-@\t\r]")
 _GUARDED = re.compile(r"''*[\s\x00]*[=+\-@\t\r]")
 
@@ -169,7 +170,11 @@ def _csv(file: BinaryIO, source: Source) -> Iterator[Row]:
     number = 1
     try:
         first = text.readline()
-        delimiter = source.delimiter or _delimiter(first)
+        # The line that a spreadsheet program writes to itself; it is no record.
+        told = _SEPARATOR_LINE.fullmatch(first)
+        if told is not None:
+            first = text.readline()
+        delimiter = source.delimiter or (_delimiter(first) if told is None else told[1].replace("\\t", "\t"))
         rest = iter(text.readline, "")
         reader = csv.reader(_chain(first, rest), delimiter=delimiter, strict=True)
         header = next(reader, None)

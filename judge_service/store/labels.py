@@ -12,7 +12,7 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 from judge_service.domain.calibration_set import SOMETIMES, Difference, ImportResult, Label, Slot
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.store.engine import Database
-from judge_service.store.sets import CHUNK, LABELS, PAGE, chunks, open_version, refuse
+from judge_service.store.sets import CHUNK, LABELS, PAGE, chunks, open_version, refuse, version_of
 from judge_service.store.spent import SET_CASES, SETS
 
 
@@ -88,7 +88,7 @@ def answer_of(row: RowMapping) -> dict[str, Any]:
 
 
 def _add(connection: Connection, set_id: str, labels: Sequence[Label], *, write: bool) -> ImportResult:
-    version = open_version(connection, set_id)
+    version = version_of(connection, set_id)
     stored: dict[Slot, dict[str, Any]] = {}
     cases: set[str] = set()
     wanted = dict.fromkeys(label.case_id for label in labels)
@@ -132,6 +132,8 @@ def _add(connection: Connection, set_id: str, labels: Sequence[Label], *, write:
             )
     if differences:
         raise refuse(version.id, differences, "labels")
+    if fresh:
+        open_version(connection, version.id)
     if fresh and write:
         rows = [label.model_dump() | {"condition": label.condition.value} for label in fresh.values()]
         connection.execute(insert(LABELS), rows)

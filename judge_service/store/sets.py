@@ -356,6 +356,11 @@ def open_version(connection: Connection, set_id: str) -> SetVersion:
     return version
 
 
+def version_of(connection: Connection, set_id: str) -> SetVersion:
+    """The version, locked for this transaction. Raises NotFound."""
+    return _must(connection, set_id, lock=True)
+
+
 def refuse(set_id: str, differences: Sequence[Difference], what: str) -> Conflict:
     """The refusal of content that differs from what is stored; it lists the first differences."""
     ids = list(dict.fromkeys(difference.case_id for difference in differences))
@@ -382,7 +387,7 @@ def _short(value: Any) -> str:
 
 
 def _add(connection: Connection, set_id: str, cases: Sequence[SetCase], *, write: bool) -> ImportResult:
-    version = open_version(connection, set_id)
+    version = _must(connection, set_id, lock=True)
     stored: dict[str, str] = {}
     for chunk in chunks((entry.case.id for entry in cases), PAGE):
         query = select(SET_CASES.c.case_id, SET_CASES.c.imported_hash)
@@ -407,6 +412,8 @@ def _add(connection: Connection, set_id: str, cases: Sequence[SetCase], *, write
         if differences:
             raise refuse(version.id, differences, "cases")
         unchanged += same
+    if fresh:
+        open_version(connection, version.id)
     if fresh and write:
         last = connection.execute(
             select(func.max(SET_CASES.c.position)).where(SET_CASES.c.set_id == version.id)

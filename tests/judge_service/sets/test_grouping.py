@@ -143,3 +143,21 @@ def test_what_changes_while_leaks_are_looked_for_is_not_frozen(store: Store, mon
     # c0 and c1 are of one group: the next try finds the leak.
     with pytest.raises(Conflict, match="more than one split"):
         freeze_set(store, "s")
+
+
+def test_cases_of_one_source_document_stay_together(lite: Store, file: MakeFile) -> None:
+    lite.sets.create("s", "faithfulness@1")
+    shared = "The kettle holds one point seven litres and boils them in three minutes."
+    rows = [
+        {
+            "id": "a",
+            "answer": "It holds 1.7 litres.",
+            "contexts": ["Cats sleep most of the day.", shared],
+            "split": "release",
+        },
+        {"id": "b", "answer": "It is fast.", "contexts": [f" {shared.upper()}"], "split": "calibration"},
+        {"id": "c", "answer": "No idea.", "contexts": ["Dogs bark at the postman every day."], "split": "release"},
+    ]
+    import_cases(lite, "s", file(rows))
+    assert [(leak.kind, leak.case_ids) for leak in find_leaks(lite, lite.sets.get("s"))] == [("text", ("a", "b"))]
+    assert propose_groups(lite, "s").groups[0].case_ids == ("a", "b")

@@ -207,3 +207,17 @@ def test_labels_listed_in_a_flat_row_are_labels(store: Store, file: MakeFile) ->
     # What is no label of the row stays with its case.
     kept = {entry.case.id: entry.case.metadata for entry in store.sets.cases("d9@1")}
     assert (kept["q3"], kept["q4"]) == ({"labels": "not labels but a word"}, {"final_label": "A"})
+
+
+def test_a_file_without_a_record_is_refused_and_a_frozen_set_takes_what_it_holds(lite: Store, file: MakeFile) -> None:
+    lite.sets.create("s", "pairwise@1")
+    for text, name in (("id,prompt,response_a,response_b\n", "h.csv"), ("\n", "e.jsonl")):
+        with pytest.raises(InvalidInput, match="Nothing was imported"):
+            import_cases(lite, "s", file(text, name))
+    excel = "sep=;\r\nid;prompt;response_a;response_b;human_label\r\nx;Why, then?;yes;no;A\r\n"
+    assert import_cases(lite, "s", file(excel, "x.csv")).cases.added == 1
+    lite.sets.freeze("s@1", lite.sets.digest("s@1"))
+    again = import_cases(lite, "s", file(excel, "x.csv"))
+    assert (again.cases.unchanged, again.labels.unchanged) == (1, 1)
+    with pytest.raises(Conflict, match="frozen"):
+        import_cases(lite, "s", file(excel.replace("x;", "y;"), "y.csv"))
