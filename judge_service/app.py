@@ -32,9 +32,12 @@ from judge_service.judging.roster import Roster
 from judge_service.reports.trust import StoredTrust
 from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.execute import Executor
+from judge_service.runs.fleet import Fleet
 from judge_service.runs.local import LocalRunner
+from judge_service.runs.shared_gate import SharedGates
 from judge_service.runs.stored_judges import StoredJudges
 from judge_service.runs.stored_rubrics import StoredRubrics
+from judge_service.runs.worker import this_worker
 from judge_service.security.keys import issue
 from judge_service.settings import Settings
 from judge_service.store import Store
@@ -60,15 +63,28 @@ class Service:
     executor: Executor
     stored_judges: StoredJudges
     stored_rubrics: StoredRubrics
+    gates: SharedGates | None = None
     preflight: Preflight = field(init=False)
     once: Once = field(init=False)
     background: BackgroundRuns = field(init=False)
+    fleet: Fleet | None = field(init=False, default=None)
     admission: Admission = field(init=False)
     signing_in: SigningIn = field(init=False)
 
     def __post_init__(self) -> None:
         runner = LocalRunner(self.store, self.judging)
-        self.background = BackgroundRuns(self.store, runner, get_rubric)
+        queue = self.store.queue()
+        if queue is not None:
+            self.fleet = Fleet(
+                self.store,
+                queue,
+                runner,
+                get_rubric,
+                cases_at_once=self.settings.worker_cases,
+                before_chunk=self.stored_rubrics.read,
+            )
+        take = self.settings.serve_works
+        self.background = BackgroundRuns(self.store, runner, get_rubric, fleet=self.fleet, take_chunks=take)
         self.preflight = Preflight(self.judging)
         self.once = Once(self.store)
         self.admission = Admission(AT_ONCE)
@@ -86,6 +102,10 @@ class Service:
             backends = BackendPool(settings)
             trust = StoredTrust(store)
             judging = Judging(roster, backends, fence_key=settings.fence_secret, cache=store.cache, trust=trust)
+            shared = store.shared_limits()
+            gates = None if shared is None else SharedGates(shared, this_worker())
+            if gates is not None:
+                judging.gates = gates
             executor = Executor(store, judging)
             stored_judges = StoredJudges(store, judging, settings)
             stored_judges.read()
@@ -94,7 +114,7 @@ class Service:
         except BaseException:
             store.close()
             raise
-        return cls(settings, store, roster, backends, judging, executor, stored_judges, stored_rubrics)
+        return cls(settings, store, roster, backends, judging, executor, stored_judges, stored_rubrics, gates)
 
     async def aclose(self) -> None:
         """Let begun cases end, close the backends, then the database. Safe to call twice."""
@@ -104,6 +124,8 @@ class Service:
                 async with asyncio.timeout(GRACE_S):
                     await self.background.aclose()
                     await self.executor.aclose()
+            if self.gates is not None:
+                await self.gates.aclose()
             await self.backends.aclose()
         finally:
             self.stored_rubrics.close()

@@ -81,6 +81,12 @@ class Settings(BaseSettings):
         description="Environment variables that judges set over the API may name as their key, separated by commas; "
         "`*` stands for any letters. Default: those of the well-known providers.",
     )
+    worker_cases: int = Field(
+        default=32, ge=2, le=4096, description="Cases that one worker process judges at once. PostgreSQL only."
+    )
+    serve_works: bool = Field(
+        default=True, description="Whether `serve` judges chunks of runs besides the workers. PostgreSQL only."
+    )
     log_level: str = Field(default="INFO", description="Level of the log on standard error.")
 
     @field_validator("allowed_hosts", mode="before")

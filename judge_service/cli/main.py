@@ -20,6 +20,7 @@ from judge_service.cli import (
     statistics,
     users,
     version,
+    worker,
 )
 from judge_service.cli.console import Commands, DecidingCommand
 
@@ -52,6 +53,7 @@ app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
 app.add_typer(users.app, name="users")
 app.command(name="serve")(serve.serve)
+app.command(name="worker")(worker.worker)
 app.command(name="demo")(demo.demo)
 app.command(name="version")(version.version)
 

@@ -21,7 +21,7 @@ from judge_service.domain.outcome import Enforcement, JudgeErrorReason
 from judge_service.judging.budget import Budget
 from judge_service.judging.cache import CallCache, cache_key
 from judge_service.judging.probabilities import read_probabilities
-from judge_service.judging.provider import Clock, ProviderGate, WaitedTooLong
+from judge_service.judging.provider import Clock, Gate, WaitedTooLong
 from judge_service.judging.reading import ReplyProblem, read_reply
 from judge_service.telemetry import redact
 from rubrics.model import Ask, LabelProbabilities, Reply
@@ -86,7 +86,7 @@ class Asker:
 
     judge: Judge
     backend: Backend
-    gate: ProviderGate
+    gate: Gate
     rubric_hash: str
     judge_hash: str
     cache: CallCache | None = None

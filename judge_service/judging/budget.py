@@ -35,6 +35,11 @@ class Budget:
         self.cost_usd += usage.cost_usd or 0.0
         self.unpriced = self.unpriced or (used > 0 and usage.cost_usd is None)
 
+    def reach(self, usage: Usage) -> None:
+        """Count at least `usage` as spent: what others are known to have spent from the same budget."""
+        self.tokens = max(self.tokens, (usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
+        self.cost_usd = max(self.cost_usd, usage.cost_usd or 0.0)
+
     def exhausted(self) -> str | None:
         """Why no new call may start; None while one may."""
         if self.max_tokens is not None and self.tokens >= self.max_tokens:

@@ -18,7 +18,7 @@ from judge_service.backends.catalog import BackendPool
 from judge_service.domain.call import Call, Usage
 from judge_service.domain.canonical import canonical_json, content_hash, text_hash
 from judge_service.domain.case import Case
-from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
+from judge_service.domain.judge import ConfidenceSource, Judge, Limits, OrderPolicy
 from judge_service.domain.judgment import Confidence, Flag, Judgment, Votes
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason, NotApplicableReason, Outcome
 from judge_service.errors import FieldProblem, InvalidInput, NotFound
@@ -36,7 +36,7 @@ from judge_service.judging.policies import (
     orders_of,
     quorum_of,
 )
-from judge_service.judging.provider import Clock, ProviderGate
+from judge_service.judging.provider import Clock, Gate, gate_here
 from judge_service.judging.roster import Roster
 from judge_service.judging.trust import TrustSource, Uncalibrated
 from rubrics.model import NotApplicable, PairFold, PairPlan, Rubric, Scored, SinglePlan, SlotVerdict
@@ -103,8 +103,9 @@ class Judging:
     cache: CallCache | None = field(kw_only=True, default=None)
     trust: TrustSource = field(kw_only=True, default_factory=Uncalibrated)
     clock: Clock = field(kw_only=True, default_factory=Clock)
+    gates: Callable[[str, Limits, Clock], Gate] = field(kw_only=True, default=gate_here)
     now: Callable[[], datetime] = field(kw_only=True, default=lambda: datetime.now(UTC))
-    _gates: dict[str, ProviderGate] = field(init=False, default_factory=dict)
+    _gates: dict[str, Gate] = field(init=False, default_factory=dict)
     _checked: set[tuple[str, str]] = field(init=False, default_factory=set)
 
     def judge_hash(self, judge: Judge) -> str:
@@ -270,7 +271,7 @@ class Judging:
         gate = self._gates.get(key)
         if gate is None:
             flying = min(judge.limits.concurrency, backend.capabilities.concurrency or judge.limits.concurrency)
-            gate = ProviderGate(judge.limits.model_copy(update={"concurrency": flying}), self.clock)
+            gate = self.gates(key, judge.limits.model_copy(update={"concurrency": flying}), self.clock)
             self._gates[key] = gate
         return Asker(
             judge=judge,

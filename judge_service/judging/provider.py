@@ -9,7 +9,9 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from judge_service.domain.judge import Limits
 
@@ -26,6 +28,22 @@ class Clock:
 
 class WaitedTooLong(Exception):
     """The provider asked to wait longer than the limit allows."""
+
+
+class Gate(Protocol):
+    """What admits calls to one provider: in this process (`ProviderGate`), or over many of them."""
+
+    def hold(self, seconds: float) -> None:
+        """Start no call to this provider for `seconds` from now."""
+        ...
+
+    def spend(self, tokens: int) -> None:
+        """Count tokens that a call used against the token rate."""
+        ...
+
+    def admit(self, patience_s: float) -> AbstractAsyncContextManager[None]:
+        """Hold a slot for one call. Raises WaitedTooLong when the wait would exceed `patience_s`."""
+        ...
 
 
 @dataclass(slots=True)
@@ -82,3 +100,8 @@ class ProviderGate:
             if self.limits.requests_per_minute is not None:
                 self._starts.append(self.clock.monotonic())
             yield
+
+
+def gate_here(key: str, limits: Limits, clock: Clock) -> Gate:
+    """A gate for the provider named `key` that holds in this process."""
+    return ProviderGate(limits, clock)

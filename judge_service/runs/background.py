@@ -13,6 +13,7 @@ from judge_service.domain.judge import Judge
 from judge_service.domain.run import Run, RunStatus
 from judge_service.errors import Conflict, JudgeServiceError, NotFound
 from judge_service.runs.aggregate import Aggregate, aggregate
+from judge_service.runs.fleet import Fleet
 from judge_service.runs.local import LocalRunner
 from judge_service.runs.progress import Progress
 from judge_service.runs.worker import alive
@@ -27,10 +28,21 @@ log = logging.getLogger(__name__)
 
 
 class BackgroundRuns:
-    """The runs of one process. `find_rubric` gives the rubric of a reference such as `pairwise@1`."""
+    """The runs of one process. `find_rubric` gives the rubric of a reference such as `pairwise@1`.
+
+    With a `fleet` runs are offered to all workers instead of being judged here alone; with `take_chunks` this process
+    is one of those workers.
+    """
 
     def __init__(
-        self, store: Store, runner: LocalRunner, find_rubric: Callable[[str], Rubric[Any]], *, at_once: int = AT_ONCE
+        self,
+        store: Store,
+        runner: LocalRunner,
+        find_rubric: Callable[[str], Rubric[Any]],
+        *,
+        at_once: int = AT_ONCE,
+        fleet: Fleet | None = None,
+        take_chunks: bool = True,
     ) -> None:
         self._store = store
         self._runner = runner
@@ -39,6 +51,9 @@ class BackgroundRuns:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._progress: dict[str, Progress] = {}
         self._closing = False
+        self._fleet = fleet
+        self._take_chunks = take_chunks
+        self._work: asyncio.Task[None] | None = None
 
     async def submit(
         self,
@@ -56,7 +71,7 @@ class BackgroundRuns:
         """
         run = await self._runner.plan(cases, rubric, judge, run_id=run_id, source=source)
         if run.status is RunStatus.QUEUED:
-            self._start(run, retry_errors=False)
+            await self._go(run, retry_errors=False)
         return run
 
     async def get(self, run_id: str) -> Run:
@@ -91,15 +106,27 @@ class BackgroundRuns:
         if not run.planned:
             raise Conflict(f"Not all cases of run {run_id} were stored: start a new run.")
         run = await asyncio.to_thread(self._store.runs.requeue, run_id, instead_of=run.worker)
-        self._start(run, retry_errors=retry_errors)
+        await self._go(run, retry_errors=retry_errors)
         return run
+
+    async def _go(self, run: Run, *, retry_errors: bool) -> None:
+        if self._fleet is None:
+            self._start(run, retry_errors=retry_errors)
+        else:
+            await self._fleet.offer(run, retry_errors=retry_errors)
 
     async def resume_interrupted(self) -> list[Run]:
         """Continue every run whose process died or stopped; the runs that go on here.
 
         A run that was dying while its cases were stored ends as failed; one that was being cancelled, as cancelled.
+        With a fleet this process begins to take chunks, and the runs go on wherever there are workers.
         """
-        continued = []
+        continued: list[Run] = []
+        if self._fleet is not None:
+            if self._take_chunks and self._work is None:
+                self._work = asyncio.create_task(self._fleet.work(), name="worker")
+            await self._fleet.keep()
+            return continued
         for run in await asyncio.to_thread(self._store.runs.open):
             if run.id in self._tasks or alive(run, utc_now()):
                 continue
@@ -128,6 +155,10 @@ class BackgroundRuns:
         self._closing = True
         self._runner.stop()
         tasks = list(self._tasks.values())
+        if self._fleet is not None:
+            self._fleet.stop()
+        if self._work is not None:
+            tasks.append(self._work)
         try:
             await asyncio.gather(*(asyncio.shield(task) for task in tasks), return_exceptions=True)
         except asyncio.CancelledError:

@@ -21,7 +21,7 @@ from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
 from judge_service.domain.run import PlannedCase, Run, RunStatus
-from judge_service.errors import Conflict, InvalidInput, JudgeServiceError, NotFound, StoreError
+from judge_service.errors import Conflict, InvalidInput, JudgeServiceError, NotFound, StoreError, Unavailable
 from judge_service.judging.asking import FatalJudgeError
 from judge_service.judging.budget import Budget
 from judge_service.runs.execute import CaseJudging
@@ -36,13 +36,22 @@ PAGE = 256
 BEAT_S = 2.0
 """Seconds between signs of life, which is also how soon a cancellation by another process is seen."""
 
+PATIENCE_S = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Pauses before a database that cannot be reached is asked again."""
+
+_MAKE_UPS = 3
+
 log = logging.getLogger(__name__)
 OnProgress = Callable[[Progress], None]
 
 
 @dataclass(slots=True)
 class _Session:
-    """One start of a run in this process. `cases` holds what was read ahead."""
+    """One start of a run, or of a part of it, in this process. `cases` holds what was read ahead.
+
+    `first` and `last` (None: the end) are the positions to judge; `worker` is the name under which signs of life
+    are given.
+    """
 
     run: Run
     rubric: Rubric[Any]
@@ -53,6 +62,9 @@ class _Session:
     cases: "asyncio.Queue[PlannedCase | None]"
     slots: asyncio.Semaphore
     budget: Budget | None
+    worker: str
+    first: int = 0
+    last: int | None = None
     halted: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: bool = False
     message: str | None = None
@@ -64,6 +76,14 @@ class _Session:
         if self.message is None:
             self.message, self.fault = message, fault
         self.halted.set()
+
+
+@dataclass(frozen=True, slots=True)
+class PartEnd:
+    """How a part of a run ended: `message` says why the whole run must stop; `halted`: before all was judged."""
+
+    message: str | None
+    halted: bool
 
 
 class LocalRunner:
@@ -88,6 +108,7 @@ class LocalRunner:
         self._sleep = sleep
         self._worker = this_worker()
         self._sessions: dict[str, _Session] = {}
+        self._parts: list[_Session] = []
 
     async def run(
         self,
@@ -134,6 +155,8 @@ class LocalRunner:
             judge=judge,
             source=source,
             created_at=self._now(),
+            worker=self._worker,
+            heartbeat_at=self._now(),
         )
         run = await asyncio.to_thread(self._store.runs.create, fresh)
         if (run.rubric_hash, run.judge.content_hash) != (rubric.content_hash, judge.content_hash):
@@ -199,6 +222,7 @@ class LocalRunner:
             # A slow commit must not idle the judge; a stuck one must not pile up judgments.
             slots=asyncio.Semaphore(2 * size + 64),
             budget=Budget.of(run.judge.limits),
+            worker=self._worker,
         )
         self._sessions[run_id] = session
         try:
@@ -211,16 +235,55 @@ class LocalRunner:
     async def cancel(self, run_id: str) -> Run:
         """Ask for the end of a run: no new case starts. Twice is harmless. Raises NotFound, Conflict when ended."""
         run = await asyncio.to_thread(self._store.runs.cancel, run_id)
-        session = self._sessions.get(run_id)
-        if session is not None:
-            session.halted.set()
+        for session in (*self._sessions.values(), *self._parts):
+            if session.run.id == run_id:
+                session.halted.set()
         return run
 
     def stop(self) -> None:
         """Let runs end in good order: begun cases are finished and recorded, the runs go back to `queued`."""
-        for session in self._sessions.values():
+        for session in (*self._sessions.values(), *self._parts):
             session.stopping = True
             session.halted.set()
+
+    async def judge_part(
+        self,
+        run: Run,
+        rubric: Rubric[Any],
+        first: int,
+        last: int,
+        *,
+        worker: str,
+        retry_errors: bool,
+        concurrency: int,
+        budget: Budget | None,
+    ) -> "PartEnd":
+        """Judge what is missing between two positions, both included, and leave the run's state alone.
+
+        For workers that share a run. Raises StoreError and Unavailable; what was judged until then is recorded.
+        """
+        session = _Session(
+            run=run,
+            rubric=rubric,
+            tally=Tally(run.id, last - first + 1, self._monotonic),
+            concurrency=concurrency,
+            retry_errors=retry_errors,
+            on_progress=None,
+            cases=asyncio.Queue(maxsize=concurrency),
+            slots=asyncio.Semaphore(2 * concurrency + 64),
+            budget=budget,
+            worker=worker,
+            first=first,
+            last=last,
+        )
+        self._parts.append(session)
+        try:
+            await self._go(session)
+        finally:
+            self._parts.remove(session)
+        if isinstance(session.fault, StoreError | Unavailable):
+            raise session.fault
+        return PartEnd(session.message, session.halted.is_set())
 
     async def _work(self, session: _Session) -> Run:
         run_id = session.run.id
@@ -237,6 +300,16 @@ class LocalRunner:
                 )
             )
         self._report(session)
+        try:
+            await self._go(session)
+        except BaseException:
+            # Cancelled from outside: what was judged is recorded, the run can go on later.
+            await asyncio.shield(asyncio.to_thread(self._store.runs.release, run_id))
+            raise
+        return await self._end(session)
+
+    async def _go(self, session: _Session) -> None:
+        """Judge and record until nothing is left or the session is halted."""
         feeder = asyncio.create_task(self._feed(session))
         workers = [asyncio.create_task(self._judge_cases(session)) for _ in range(session.concurrency)]
         beat = asyncio.create_task(self._beat(session))
@@ -244,15 +317,13 @@ class LocalRunner:
             await self._until_done(session, feeder, workers)
             await _settle(session.records)
         except BaseException:
-            # Cancelled from outside: what was judged is recorded, the run can go on later.
             for task in (feeder, *workers):
                 task.cancel()
-            await asyncio.shield(self._give_back(session))
+            await asyncio.shield(_settle(session.records))
             raise
         finally:
             beat.cancel()
             await asyncio.gather(feeder, beat, *workers, return_exceptions=True)
-        return await self._end(session)
 
     async def _until_done(
         self, session: _Session, feeder: "asyncio.Task[None]", workers: "list[asyncio.Task[None]]"
@@ -275,15 +346,9 @@ class LocalRunner:
             failed.cancel()
 
     async def _feed(self, session: _Session) -> None:
-        after = -1
+        after = session.first - 1
         try:
-            while page := await asyncio.to_thread(
-                self._store.runs.pending,
-                session.run.id,
-                after=after,
-                limit=PAGE,
-                retry_errors=session.retry_errors,
-            ):
+            while page := await self._pending(session, after):
                 for planned in page:
                     await session.cases.put(planned)
                 after = page[-1].position
@@ -292,6 +357,19 @@ class LocalRunner:
             return
         for _ in range(session.concurrency):
             await session.cases.put(None)
+
+    async def _pending(self, session: _Session, after: int) -> Sequence[PlannedCase]:
+        def page() -> Sequence[PlannedCase]:
+            before = None if session.last is None else session.last + 1
+            retry = session.retry_errors
+            return self._store.runs.pending(session.run.id, after=after, before=before, limit=PAGE, retry_errors=retry)
+
+        for pause in PATIENCE_S:
+            try:
+                return await asyncio.to_thread(page)
+            except Unavailable:
+                await self._sleep(pause)
+        return await asyncio.to_thread(page)
 
     async def _judge_cases(self, session: _Session) -> None:
         while (planned := await session.cases.get()) is not None and not session.halted.is_set():
@@ -303,6 +381,9 @@ class LocalRunner:
                 return
             except InvalidInput as error:
                 session.fail(f"Case {case.id!r} cannot be judged: {error.message}")
+                return
+            except (StoreError, Unavailable) as error:
+                session.fail(error.message, error)
                 return
             except JudgeServiceError as error:
                 session.fail(error.message)
@@ -347,22 +428,20 @@ class LocalRunner:
         while True:
             await self._sleep(BEAT_S)
             try:
-                run = await asyncio.to_thread(self._store.runs.beat, session.run.id, self._worker)
+                run = await asyncio.to_thread(self._store.runs.beat, session.run.id, session.worker)
             except StoreError as error:
                 log.warning("no sign of life could be stored for run %s: %s", session.run.id, error.message)
                 continue
             except JudgeServiceError as error:
                 log.warning("run %s: %s", session.run.id, error.message)
                 continue
-            if run.status in (RunStatus.CANCELLING, RunStatus.CANCELLED):
+            if run.status is RunStatus.CANCELLING or run.status.ended:
                 session.halted.set()
-
-    async def _give_back(self, session: _Session) -> None:
-        await _settle(session.records)
-        await asyncio.to_thread(self._store.runs.release, session.run.id)
 
     async def _end(self, session: _Session) -> Run:
         runs, run_id = self._store.runs, session.run.id
+        if session.message is None and not session.halted.is_set():
+            await self._make_up(session)
         if session.message is not None:
             run = await asyncio.to_thread(runs.finish, run_id, RunStatus.FAILED, session.message)
             if session.fault is not None:
@@ -372,6 +451,17 @@ class LocalRunner:
             return await asyncio.to_thread(runs.release, run_id)
         status, message = verdict(session.tally.snapshot())
         return await asyncio.to_thread(runs.finish, run_id, status, message)
+
+    async def _make_up(self, session: _Session) -> None:
+        """Judge again what was recorded and then lost: a database server may forget its last moment when it dies."""
+        session.retry_errors = False
+        for _ in range(_MAKE_UPS):
+            counts = await asyncio.to_thread(self._store.runs.counts, session.run.id)
+            if sum(count.n for count in counts) >= session.tally.n_total or session.halted.is_set():
+                return
+            session.tally = Tally(session.run.id, session.tally.n_total, self._monotonic)
+            session.tally.start_from(counts)
+            await self._go(session)
 
 
 def verdict(progress: Progress) -> tuple[RunStatus, str | None]:

@@ -13,6 +13,8 @@ from judge_service.domain.run import Run, RunStatus
 
 LEASE = timedelta(seconds=60)
 """A worker on another machine counts as dead after this long without a sign; a living one gives one every 2 s."""
+FLEET = "fleet"
+"""The worker of a run whose chunks are judged by any number of processes."""
 
 _TOKEN = uuid.uuid4().hex[:12]
 
@@ -23,8 +25,9 @@ def this_worker() -> str:
 
 
 def alive(run: Run, now: datetime) -> bool:
-    """True when another living process works on `run`."""
-    if run.worker is None or run.status not in (RunStatus.RUNNING, RunStatus.CANCELLING):
+    """True when another living process works on `run`, or stores its cases."""
+    planning = run.status is RunStatus.QUEUED and not run.planned
+    if run.worker is None or not (planning or run.status in (RunStatus.RUNNING, RunStatus.CANCELLING)):
         return False
     parts = run.worker.split("|")
     if len(parts) == 4 and parts[0] == _host() and parts[1].isdigit():

@@ -7,10 +7,15 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
+from judge_service.errors import Unavailable
+
 T = TypeVar("T")
 
 MOST_KEYS = 500
 """Most keys of one query: below every database's limit of parameters."""
+
+RETRY_AFTER_S = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Pauses before a database that cannot be reached is asked again."""
 
 
 class Lookups(Generic[T]):
@@ -35,13 +40,22 @@ class Lookups(Generic[T]):
             self._task = loop.create_task(self._work())
         return await asyncio.shield(future)
 
+    async def _patiently(self, keys: Sequence[str]) -> Mapping[str, T]:
+        for pause in RETRY_AFTER_S:
+            try:
+                return await asyncio.to_thread(self._fetch, keys)
+            except Unavailable:
+                # A database that restarts costs a run some seconds and nothing else.
+                await asyncio.sleep(pause)
+        return await asyncio.to_thread(self._fetch, keys)
+
     async def _work(self) -> None:
         try:
             while self._waiting:
                 keys = list(self._waiting)[:MOST_KEYS]
                 group = {key: self._waiting.pop(key) for key in keys}
                 try:
-                    found = await asyncio.to_thread(self._fetch, keys)
+                    found = await self._patiently(keys)
                 except BaseException as error:
                     _refuse(group.values(), error)
                     if not isinstance(error, Exception):

@@ -184,7 +184,8 @@ class Runs:
                 rows.append({**place, "identity": case.identity, "case": case.case})
             _insert_cases(connection, rows)
             more = RUNS.c.n_planned + len(new)
-            connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(n_planned=more))
+            values = {"n_planned": more, "heartbeat_at": self._clock()}
+            connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(**values))
             return len(new)
 
         return self._database.write(work)
@@ -197,7 +198,9 @@ class Runs:
             found = connection.execute(count).scalar_one()
             if found != n_planned:
                 raise Conflict(f"Run {run_id} holds {found} cases, not {n_planned}: start a new run.")
-            connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(planned=True, n_planned=found))
+            values = {"planned": True, "n_planned": found, "worker": None, "heartbeat_at": None}
+            open_ = update(RUNS).where(RUNS.c.id == run_id, RUNS.c.planned.is_(False))
+            connection.execute(open_.values(**values))
             return _must(connection, run_id)
 
         return self._database.write(work)

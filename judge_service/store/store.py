@@ -9,6 +9,7 @@ from judge_service import __version__
 from judge_service.store.assignments import Assignments
 from judge_service.store.cache import Cache
 from judge_service.store.calibrations import Calibrations
+from judge_service.store.chunks import Chunks
 from judge_service.store.engine import Database, parse_url
 from judge_service.store.facts import Facts
 from judge_service.store.idempotency import Idempotency
@@ -19,9 +20,11 @@ from judge_service.store.labels import Labels
 from judge_service.store.migrate import head, upgrade
 from judge_service.store.probes import Probes
 from judge_service.store.projects import Projects
+from judge_service.store.queue import HEARTBEAT_S, ChunkQueue
 from judge_service.store.rubrics import Rubrics
 from judge_service.store.runs import Runs
 from judge_service.store.sets import Sets
+from judge_service.store.sharing import EXPIRY_S, SharedLimits
 from judge_service.store.users import Users
 
 
@@ -37,6 +40,7 @@ class Store:
         self._database = database
         self.judgments = Judgments(database, clock)
         self.runs = Runs(database, clock)
+        self.chunks = Chunks(database, clock)
         self.keys = Keys(database, clock)
         self.users = Users(database, clock)
         self.idempotency = Idempotency(database, clock)
@@ -73,6 +77,14 @@ class Store:
     def schema_version(self) -> str:
         """The revision of the tables."""
         return head()
+
+    def queue(self, *, heartbeat_s: float = HEARTBEAT_S) -> ChunkQueue | None:
+        """The queue that workers take chunks from; None on SQLite, which has no workers."""
+        return None if self._database.is_sqlite else ChunkQueue(self._database.url, heartbeat_s=heartbeat_s)
+
+    def shared_limits(self, *, expiry_s: float = EXPIRY_S) -> SharedLimits | None:
+        """Limits that hold across processes; None on SQLite."""
+        return None if self._database.is_sqlite else SharedLimits(self._database, expiry_s=expiry_s)
 
     def check(self) -> None:
         """Read one row, to see that the database answers. Raises Unavailable or StoreError."""

@@ -539,3 +539,49 @@ class ProbeResultRow(Base, table=True):
     judge_hash: str = Field(index=True)
     document: dict[str, Any] = Field(sa_type=JsonText)
     created_at: datetime = Field(sa_type=UtcDateTime)
+
+
+class RunChunkRow(Base, table=True):
+    """A part of a run that one worker judges: the positions from `first` to `last`. `round` names one start."""
+
+    __tablename__ = "run_chunks"
+
+    run_id: str = Field(sa_column=Column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True))
+    number: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    round: str
+    first: int = Field(sa_type=BigInteger)
+    last: int = Field(sa_type=BigInteger)
+    retry_errors: bool
+    done_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+class ProviderGateRow(Base, table=True):
+    """A provider that several processes call: no call before `held_until`, the next paced one at `next_start`."""
+
+    __tablename__ = "provider_gates"
+
+    key: str = Field(primary_key=True)
+    held_until: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    next_start: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+class ProviderShareRow(Base, table=True):
+    """How many of a provider's slots one process may use."""
+
+    __tablename__ = "provider_shares"
+
+    key: str = Field(primary_key=True)
+    member: str = Field(primary_key=True)
+    slots: int = Field(sa_type=BigInteger)
+    joined_at: datetime = Field(sa_type=UtcDateTime)
+    beat_at: datetime = Field(sa_type=UtcDateTime)
+
+
+class ProviderTokensRow(Base, table=True):
+    """Tokens that calls to a provider used, by second."""
+
+    __tablename__ = "provider_tokens"
+
+    key: str = Field(primary_key=True)
+    second: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    tokens: int = Field(sa_type=BigInteger)

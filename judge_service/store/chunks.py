@@ -1,0 +1,103 @@
+"""Chunks: the parts of a run that workers take. A run whose chunks are all done has nothing left to hand out.
+
+Owns which chunks there are and which are done; who works on one is the queue's.
+"""
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from judge_service.store.engine import Database
+from judge_service.store.tables import RunChunkRow, RunRow, table
+
+CHUNKS = table(RunChunkRow)
+_RUNS = table(RunRow)
+SMALLEST, LARGEST = 8, 256
+"""Cases of a chunk. Small ones share a short run among many workers, large ones keep a long one's list short."""
+_PARTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Positions `first` to `last` of a run, both included. `round` changes with every start of the run."""
+
+    run_id: str
+    number: int
+    round: str
+    first: int
+    last: int
+    retry_errors: bool
+
+
+class Chunks:
+    """The table of chunks."""
+
+    def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._clock = clock
+
+    def cut(self, run_id: str, n: int, *, retry_errors: bool, again: bool = True) -> Sequence[Chunk]:
+        """Cut a run of `n` cases anew and return its chunks.
+
+        Without `again` chunks that are there stay, and those that are not done are returned.
+        """
+
+        def work(connection: Connection) -> list[Chunk]:
+            # One at a time: two processes that find the same interrupted run agree on its chunks.
+            connection.execute(select(_RUNS.c.id).where(_RUNS.c.id == run_id).with_for_update())
+            if not again:
+                there = select(func.count()).select_from(CHUNKS).where(CHUNKS.c.run_id == run_id)
+                if connection.execute(there).scalar_one():
+                    return _open(connection, run_id)
+            connection.execute(delete(CHUNKS).where(CHUNKS.c.run_id == run_id))
+            size = min(LARGEST, max(SMALLEST, -(-n // _PARTS)))
+            label = uuid.uuid4().hex
+            chunks = [
+                Chunk(run_id, number, label, first, min(first + size, n) - 1, retry_errors)
+                for number, first in enumerate(range(0, n, size))
+            ]
+            for start in range(0, len(chunks), 500):
+                rows = [
+                    {name: getattr(chunk, name) for name in Chunk.__slots__} | {"done_at": None}
+                    for chunk in chunks[start : start + 500]
+                ]
+                connection.execute(insert(CHUNKS), rows)
+            return chunks
+
+        return self._database.write(work)
+
+    def get(self, run_id: str, number: int, label: str) -> Chunk | None:
+        """A chunk that is not done yet, of the round `label`; None for anything else."""
+        query = select(CHUNKS).where(
+            CHUNKS.c.run_id == run_id,
+            CHUNKS.c.number == number,
+            CHUNKS.c.round == label,
+            CHUNKS.c.done_at.is_(None),
+        )
+        with self._database.read() as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        return None if row is None else Chunk(**{name: row[name] for name in Chunk.__slots__})
+
+    def done(self, chunk: Chunk) -> int | None:
+        """Mark a chunk as done; how many of its round are left. None when its round is over already."""
+
+        def work(connection: Connection) -> int | None:
+            of_round = (CHUNKS.c.run_id == chunk.run_id) & (CHUNKS.c.round == chunk.round)
+            # The run's row orders the last chunks: exactly one of them sees that none is left.
+            connection.execute(select(_RUNS.c.id).where(_RUNS.c.id == chunk.run_id).with_for_update())
+            mine = of_round & (CHUNKS.c.number == chunk.number)
+            if not connection.execute(update(CHUNKS).where(mine).values(done_at=self._clock())).rowcount:
+                return None
+            left = select(func.count()).select_from(CHUNKS).where(of_round, CHUNKS.c.done_at.is_(None))
+            return int(connection.execute(left).scalar_one())
+
+        return self._database.write(work)
+
+
+def _open(connection: Connection, run_id: str) -> list[Chunk]:
+    query = select(CHUNKS).where(CHUNKS.c.run_id == run_id, CHUNKS.c.done_at.is_(None)).order_by(CHUNKS.c.number)
+    rows = connection.execute(query).mappings()
+    return [Chunk(**{name: row[name] for name in Chunk.__slots__}) for row in rows]

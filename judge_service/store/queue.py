@@ -1,0 +1,123 @@
+"""The queue of chunks in PostgreSQL: pgqueuer's tables, in a schema of their own.
+
+Owns how a chunk is offered once, taken by one worker, and taken over when that worker's heartbeats stop. Knows
+nothing of judging. A lost connection ends `work`; whoever calls it comes back.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import URL
+
+from judge_service.errors import ConfigurationError, MissingDependency
+from judge_service.store.chunks import Chunk
+
+if TYPE_CHECKING:
+    from pgqueuer.queries import Queries
+
+SCHEMA = "judge_service_queue"
+ENTRYPOINT = "chunk"
+HEARTBEAT_S = 10.0
+"""A worker that is silent so long has lost its chunks; a living one gives a sign at least twice as often."""
+
+Handler = Callable[[str, int, str], Awaitable[bool]]
+"""Judges chunk `number` of run `run_id` in a round; False gives it back for another worker."""
+
+
+class ChunkQueue:
+    """The queue behind one database. `heartbeat_s`: see `HEARTBEAT_S`."""
+
+    def __init__(self, url: URL, *, heartbeat_s: float = HEARTBEAT_S) -> None:
+        self._address = url.set(drivername="postgresql").render_as_string(hide_password=False)
+        self._heartbeat = timedelta(seconds=heartbeat_s)
+        self._installed = False
+
+    @asynccontextmanager
+    async def _queries(self) -> "AsyncIterator[Queries]":
+        try:
+            import psycopg
+            from pgqueuer.adapters.persistence.qb import (
+                QueryBuilderEnvironment,
+                QueryQueueBuilder,
+                QuerySchedulerBuilder,
+            )
+            from pgqueuer.db import PsycopgDriver
+            from pgqueuer.domain.settings import DBSettings
+            from pgqueuer.queries import Queries
+        except ModuleNotFoundError as error:
+            raise MissingDependency(f"Workers need the extra `postgres` ({error.name} is not installed).") from error
+        settings = DBSettings(db_schema=SCHEMA)
+        async with await psycopg.AsyncConnection.connect(self._address, autocommit=True) as connection:
+            queries = Queries(
+                PsycopgDriver(connection),
+                QueryBuilderEnvironment(settings),
+                QueryQueueBuilder(settings),
+                QuerySchedulerBuilder(settings),
+            )
+            if not self._installed:
+                # Many processes may start at once; the lock is the library's own.
+                async with queries.schema_lock():
+                    if not await queries.schema_is_installed():
+                        await queries.install()
+                await queries.upgrade()
+                self._installed = True
+            yield queries
+
+    async def offer(self, chunks: Sequence[Chunk]) -> None:
+        """Offer chunks to all workers. One that is offered or taken already is left as it is."""
+        async with self._queries() as queries:
+            for start in range(0, len(chunks), 500):
+                page = chunks[start : start + 500]
+                await queries.enqueue(
+                    [ENTRYPOINT] * len(page),
+                    [json.dumps([chunk.run_id, chunk.number, chunk.round]).encode() for chunk in page],
+                    [0] * len(page),
+                    dedupe_key=[f"{chunk.run_id}/{chunk.round}/{chunk.number}" for chunk in page],
+                    on_conflict="skip",
+                )
+
+    async def work(self, handle: Handler, stop: asyncio.Event, *, at_once: int) -> None:
+        """Take chunks, `at_once` at most, until `stop` is set; those in hand are waited for.
+
+        Raises what the driver raises when the connection is lost; what was in hand then is taken over.
+        """
+        from pgqueuer.errors import RetryRequested
+        from pgqueuer.models import Job
+        from pgqueuer.qm import QueueManager
+
+        if at_once < 2:
+            raise ConfigurationError("A worker takes at least 2 chunks at once.")
+
+        async def chunk(job: Job) -> None:
+            run_id, number, label = json.loads(job.payload or b"[]")
+            if not await handle(run_id, number, label):
+                raise RetryRequested(timedelta(seconds=0.2 if not stop.is_set() else 0))
+
+        async with self._queries() as queries:
+            manager = QueueManager(queries, channel=queries.qbe.settings.channel)
+            manager.entrypoint(ENTRYPOINT, accepts_context=False)(chunk)
+
+            async def stopping() -> None:
+                await stop.wait()
+                manager.shutdown.set()
+
+            stopper = asyncio.create_task(stopping())
+            try:
+                await manager.run(
+                    dequeue_timeout=timedelta(seconds=2),
+                    batch_size=1,
+                    max_concurrent_tasks=at_once,
+                    heartbeat_timeout=self._heartbeat,
+                    log_aggregation_interval=timedelta(seconds=0),
+                )
+            finally:
+                stopper.cancel()
+
+    async def counts(self) -> dict[str, Any]:
+        """Chunks by state (`queued`, `picked`)."""
+        async with self._queries() as queries:
+            return {row.status: row.count for row in await queries.queue_size()}

@@ -1,0 +1,3 @@
+from tests.judge_service.store.databases import database_url, postgres
+
+__all__ = ["database_url", "postgres"]
