@@ -6,8 +6,8 @@ from sqlmodel.sql.sqltypes import AutoString
 
 from judge_service.store.types import UtcDateTime
 
-revision = "0008"
-down_revision = "0007"
+revision = "0009"
+down_revision = "0008"
 branch_labels = None
 depends_on = None
 
