@@ -43,18 +43,36 @@ class Candidate:
 
 
 @dataclasses.dataclass(frozen=True)
+class Miss:
+    """A floor that a judge does not meet: its `code`, a `text` with the bound found and the one needed, and `needed`.
+
+    Codes: `valid_rate`, `constant_answer`, `agreement`, `kappa_null`, `kappa`, `tpr`, `tnr`, `tpr_tnr`.
+    """
+
+    code: str
+    text: str
+    needed: float | None = None
+    found: Estimate | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Floors:
-    """Which floors a judge meets; `failed` names those it does not, with the bound found and the one needed."""
+    """Which floors a judge meets; `missed` names those it does not."""
 
     judge: str
     agreement: Estimate
     valid_rate: Estimate
-    failed: tuple[str, ...]
+    missed: tuple[Miss, ...]
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The floors that are not met, in words."""
+        return tuple(miss.text for miss in self.missed)
 
     @property
     def met(self) -> bool:
         """Whether every floor is met."""
-        return not self.failed
+        return not self.missed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -312,44 +330,51 @@ def _floors(
         if agreement.labels.unlabelled:
             raise InvalidStatisticInput("usable needs a human label for every case")
         valid = share(np.array(candidate.usable, dtype=bool), None, agreement.resampler)
-    failed = []
+    failed: list[Miss] = []
     low = raw.low if raw.low is not None else 0.0
     if valid.value is None or valid.value < VALID_RATE or (valid.low or 0.0) < VALID_RATE_LOWER:
-        failed.append(f"valid rate {_shown(valid)} below {VALID_RATE:.2f} (lower bound {VALID_RATE_LOWER:.2f})")
+        text = f"valid rate {_shown(valid)} below {VALID_RATE:.2f} (lower bound {VALID_RATE_LOWER:.2f})"
+        failed.append(Miss("valid_rate", text, VALID_RATE, valid))
     if baseline.value is not None and low < baseline.value:
-        failed.append(f"agreement {_shown(raw)}: lower bound under the constant answer's {baseline.value:.3f}")
+        text = f"agreement {_shown(raw)}: lower bound under the constant answer's {baseline.value:.3f}"
+        failed.append(Miss("constant_answer", text, baseline.value, raw))
     kappa = agreement.kappa()
     if kappa.value is None:
-        failed.append("kappa null: it cannot be told from chance")
+        failed.append(Miss("kappa_null", "kappa null: it cannot be told from chance", None, kappa))
     floor = declared
     known = human_agreement.get("raw_agreement")
     if floor is None and known is not None:
         floor = known - 0.05
     if floor is not None and low < floor:
-        failed.append(f"agreement {_shown(raw)}: lower bound under the floor {floor:.3f}")
+        failed.append(
+            Miss("agreement", f"agreement {_shown(raw)}: lower bound under the floor {floor:.3f}", floor, raw)
+        )
     failed += _rates(agreement)
     return Floors(candidate.name, raw, valid, tuple(failed))
 
 
-def _rates(agreement: Agreement) -> list[str]:
+def _rates(agreement: Agreement) -> list[Miss]:
     """Two classes: floors of sensitivity and specificity. More: kappa must be above 0 (rare classes have no floor)."""
     if len(agreement.labels.classes) != 2:
         kappa = agreement.kappa()
         # Perfect agreement is the same in every resample: no interval, and no reason to doubt it either.
         low = kappa.value if kappa.interval_reason is Reason.ZERO_VARIANCE else kappa.low
-        return [] if low is not None and low > 0 else [f"kappa {_shown(kappa)}: lower bound not above 0"]
+        if low is not None and low > 0:
+            return []
+        return [Miss("kappa", f"kappa {_shown(kappa)}: lower bound not above 0", 0.0, kappa)]
     failed = []
     tpr, tnr = (list(agreement.per_class().values())[-1][name] for name in ("tpr", "tnr"))
     if tpr.value is None or tnr.value is None:
         return []
     for kind, rate in (("TPR", tpr), ("TNR", tnr)):
         if rate.low is not None and rate.low < RATE_LOWER:
-            failed.append(f"{kind} {_shown(rate)}: lower bound under {RATE_LOWER}")
+            text = f"{kind} {_shown(rate)}: lower bound under {RATE_LOWER}"
+            failed.append(Miss(kind.lower(), text, RATE_LOWER, rate))
     # Two independent shares: the bound of the sum moves each by its own distance (as in Newcombe's interval).
     hit, kept = (wilson(int(rate.numerator or 0), int(rate.denominator or 1)) for rate in (tpr, tnr))
     distance = float(np.hypot(tpr.value - hit[0], tnr.value - kept[0]))
     if tpr.value + tnr.value - 1 - distance <= 0:
-        failed.append("TPR + TNR - 1: lower bound not above 0")
+        failed.append(Miss("tpr_tnr", "TPR + TNR - 1: lower bound not above 0", 0.0))
     return failed
 
 

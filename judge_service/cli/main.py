@@ -13,6 +13,7 @@ from judge_service.cli import (
     judges,
     keys,
     models,
+    report,
     rubrics,
     runs,
     serve,
@@ -45,6 +46,7 @@ app.command(name="agreement")(agreement.agreement)
 app.command(name="calibrate")(statistics.calibrate)
 app.command(name="stats")(statistics.stats)
 app.command(name="gate", cls=DecidingCommand)(gate.gate)
+app.command(name="report")(report.report)
 app.add_typer(runs.app, name="runs")
 app.add_typer(rubrics.app, name="rubrics")
 app.add_typer(judges.app, name="judges")

@@ -153,11 +153,13 @@ def _where(study: "Study") -> str:
     return f"the {' and '.join(splits)} split" if splits else "the same cases"
 
 
-def _tuning(study: "Study", at_least: int) -> "tuple[Study, str]":
-    """The cases on which something is chosen, and their name."""
+def _tuning(study: "Study", place: int, at_least: int) -> "tuple[Study, str]":
+    """The cases on which something is chosen for a judge, and their name: those where it judged enough."""
     other = study.tuning
-    if other is not None and other.n >= at_least:
-        return other, _where(other)
+    if other is not None:
+        judged = sum(judgment is not None for judgment in other.labelled.columns[place].judgments)
+        if judged >= at_least:
+            return other, _where(other)
     return study, "the same cases"
 
 
@@ -166,7 +168,7 @@ def _policy(study: "Study", place: int) -> PolicyChoice:
     if not study.pairs:
         return PolicyChoice(None, None, None, "This rubric judges one answer.", "")
     configured = column.judge.order_policy
-    own, on = _tuning(study, DESCRIBING)
+    own, on = _tuning(study, place, DESCRIBING)
     results = own.figures[place].policies
     if results is None or configured not in _FOLDED or own.n < DESCRIBING:
         note = "Judged in one order only." if column.single_order else f"Fewer than {DESCRIBING} labels."
@@ -215,7 +217,7 @@ def _said(study: "Study", column: JudgeColumn, policy: str | None) -> Sequence[s
 
 def _threshold(study: "Study", place: int, policy: PolicyChoice) -> ThresholdChoice:
     column = study.labelled.columns[place]
-    own, on = _tuning(study, SELECTING)
+    own, on = _tuning(study, place, SELECTING)
     n = study.n
     if study.source(column) is None:
         return ThresholdChoice(None, Reason.NO_CONFIDENCE.value, on, n)
@@ -233,6 +235,8 @@ def _threshold(study: "Study", place: int, policy: PolicyChoice) -> ThresholdCho
         bound = next(row["risk_upper"] for row in search.details["rows"] if row["threshold"] == search.value)
     else:
         bound = clopper_pearson_upper(errors, accepted, ALPHA) if accepted else None
+        if bound is None or bound > 1 - target:
+            return ThresholdChoice(None, "not_confirmed", on, n, search=search)
     return ThresholdChoice(search.value, None, on, n, accepted, errors, bound, search)
 
 

@@ -9,9 +9,10 @@ from typing import Any
 from calibration.estimate import Estimate
 from calibration.power import labels_for_difference
 from calibration.resample import MIN_GROUPS
-from calibration.selection import MIN_OF_CLASS, PairedComparison, Selection
+from calibration.selection import MIN_OF_CLASS, Floors, PairedComparison, Selection
 from judge_service.domain.judge import OrderPolicy
 from judge_service.reports.choosing import DESCRIBING, ThresholdChoice
+from judge_service.reports.floors import fallen
 from judge_service.reports.study import Study
 from judge_service.reports.thresholds import SELECTING
 
@@ -135,19 +136,19 @@ class _Decision:
 
     def _none(self, selection: Selection) -> dict[str, Any]:
         best = max(selection.floors, key=lambda row: row.agreement.value or 0.0)
-        sentence = f"No judge meets {self._floor_that_failed(best.failed)}. The best, {best.judge}, agrees on "
+        sentence = f"No judge meets {self._floor_that_failed(best)}. The best, {best.judge}, agrees on "
         sentence += f"{_percent(best.agreement)}."
         return self._decision("none", sentence, reasons=[self._beside(best.judge), *self._fell(selection)])
 
-    def _floor_that_failed(self, failed: tuple[str, ...]) -> str:
-        if any(text.startswith("agreement") for text in failed):
-            floor = self.choice.floor
-            constant = self.study.constant["agreement"]["value"]
-            shown = max(value for value in (floor, constant) if value is not None)
-            return f"the floor of {shown * 100:.1f}%"
-        if any(text.startswith("valid rate") for text in failed):
-            return "the floor of 95.0% of cases with a verdict"
-        return f"the floors ({failed[0]})" if failed else "the floors"
+    def _floor_that_failed(self, floors: Floors) -> str:
+        """The floor that the best judge missed: of agreement where it is one, else the first."""
+        shares = {miss.code: miss.needed for miss in floors.missed if miss.needed is not None}
+        of_agreement = [shares[code] for code in ("agreement", "constant_answer") if code in shares]
+        if of_agreement:
+            return f"the floor of {max(of_agreement) * 100:.1f}%"
+        if "valid_rate" in shares:
+            return f"the floor of {shares['valid_rate'] * 100:.1f}% of cases with a usable reply"
+        return "every floor"
 
     def _chosen(self, selection: Selection) -> dict[str, Any]:
         leading = selection.leading
@@ -270,12 +271,8 @@ class _Decision:
         return f"{text}. The other {n - kept} go to a person."
 
     def _fell(self, selection: Selection) -> list[str]:
-        fallen = [row for row in selection.floors if not row.met]
-        if not fallen:
-            return []
-        parts = [f"{row.judge} ({row.failed[0]})" for row in fallen[:3]]
-        more = f" and {len(fallen) - 3} more" if len(fallen) > 3 else ""
-        return [f"Under a floor: {', '.join(parts)}{more}."]
+        found = fallen(list(selection.floors), self.study.constant["answer"])
+        return [] if found is None else [found]
 
     def _why_not(self) -> list[str]:
         selection = self.selection

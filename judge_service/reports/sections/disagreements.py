@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from judge_service.domain.calibration_set import Split
 from judge_service.domain.judgment import Judgment
 from judge_service.reports.dataset import Dataset, JudgeColumn, LabelledItem
 from judge_service.reports.study import Study
@@ -22,6 +23,11 @@ TEXT_LIMIT = 4_000
 
 _TEXT_FIELDS = ("claim", "statement", "fact", "nugget", "text")
 _VERDICT_FIELDS = ("verdict", "support", "status")
+
+_WITHHELD = (
+    "The cases of a release split are not shown: looking at them would make it a development split. "
+    "`judge-service sets show SET --cases --split release` shows them and records that."
+)
 
 
 def _cut(text: str) -> str:
@@ -105,14 +111,16 @@ def _answer(judgment: Judgment | None) -> dict[str, Any]:
 def build(study: Study) -> dict[str, Any]:
     """Labelled cases on which a judge with a model gave another label or none; without such a judge, any judge.
 
-    Shape: `{n, differ, of_judges, cases: [case], not_listed}`. `case`: `id`, `group`, `metadata`, `texts`: `[{name,
-    text}]`, `human_label`, `human_note`, `votes` (single people's labels, counted), `wrong` (how many of `of_judges`
-    differ), `judges`: `[{judge, agrees, outcome, label, reason, detail, score, confidence, says, evidence}]`, those of
-    `of_judges` that differ first, then the others, at most 12, and `judges_not_listed`. `evidence`: `[{about, verdict,
-    quote, found}]` from the judge's record. Cases on which most judges differ come first; long texts are cut and say
-    so.
+    Shape: `{n, differ, of_judges, cases: [case], not_listed, withheld}`; `withheld`: why no case is shown, or null.
+    `case`: `id`, `group`, `metadata`, `texts`: `[{name, text}]`, `human_label`, `human_note`, `votes` (single people's
+    labels, counted), `wrong` (how many of `of_judges` differ), `judges`: `[{judge, agrees, outcome, label, reason,
+    detail, score, confidence, says, evidence}]`, those of `of_judges` that differ first, then the others, at most 12,
+    and `judges_not_listed`. `evidence`: `[{about, verdict, quote, found}]` from the judge's record. Cases on which
+    most judges differ come first; long texts are cut and say so.
     """
     dataset = study.dataset
+    origin = study.labelled_set
+    closed = origin is not None and origin.version.status == "frozen" and Split.RELEASE in origin.splits
     models = [column for column in dataset.columns if not column.baseline] or list(dataset.columns)
     order = models + [column for column in dataset.columns if column not in models]
     differing: list[tuple[int, int]] = []
@@ -121,13 +129,14 @@ def build(study: Study) -> dict[str, Any]:
         if wrong:
             differing.append((wrong, i))
     # The cases that most judges miss say most about rubric and labels; ties keep the set's order.
-    listed = sorted(differing, key=lambda entry: (-entry[0], entry[1]))[:LISTED]
+    listed = sorted(differing, key=lambda entry: (-entry[0], entry[1]))[: 0 if closed else LISTED]
     return {
         "n": len(dataset.labelled),
         "differ": len(differing),
         "of_judges": [column.judge.name for column in models],
         "cases": [_case(dataset, i, wrong, order, models) for wrong, i in listed],
         "not_listed": len(differing) - len(listed),
+        "withheld": _WITHHELD if closed else None,
     }
 
 

@@ -2,8 +2,13 @@
 
 from typing import Any
 
+import numpy as np
+
+from calibration.resample import share
+from calibration.selection import Floors
 from judge_service.reports.dataset import ended
 from judge_service.reports.figures import shown
+from judge_service.reports.floors import floor_words
 from judge_service.reports.spending import spending
 from judge_service.reports.study import Study
 
@@ -19,8 +24,8 @@ def build(study: Study) -> dict[str, Any]:
     with a verdict), `consistency` (null for single answers); `outcomes` (counts over all cases), `failed` (labelled
     cases without a verdict); `ece` (figure or null), `ece_by_chance` and `ece_by_chance_95` (numbers or null);
     `policy`; `calls`, `prompt_tokens`, `completion_tokens`, `cost_usd`, `cost_known_for`, `cost_per_1000`,
-    `seconds_median`, `seconds_p95`, `seconds_p99`, `seconds_slowest`; `floors`: `{met, failed: [text]}`, null where
-    nothing is selected (a baseline, or no label). `people`: figures `agreement`, `alpha`, `ac1`, `cases` with two
+    `seconds_median`, `seconds_p95`, `seconds_p99`, `seconds_slowest`; `floors`: `{met, failed: [text], codes}`, null
+    where nothing is selected (a baseline, or no label). `people`: figures `agreement`, `alpha`, `ac1`, `cases` with two
     labels. `constant`: `answer`, figures `agreement`. A figure is an object with `value`, `low`, `high`, `n`,
     `undefined_reason` and more (see `reports.figures`).
     """
@@ -42,7 +47,7 @@ def build(study: Study) -> dict[str, Any]:
                 "agreement": shown(agreement["raw_agreement"]),
                 "kappa": shown(agreement["cohen_kappa"]),
                 "ac1": shown(agreement["gwet_ac1"]),
-                "valid": shown(agreement["valid_rate"]),
+                "valid": shown(share(np.array(study.labelled.usable(column), dtype=bool), None, study.resampler)),
                 "consistency": None if figures.position is None else shown(figures.position["consistency"]),
                 "outcomes": dict(ended(whole.judgments)),
                 "failed": sum(label is None for label in study.labelled.predicted(column)),
@@ -51,7 +56,7 @@ def build(study: Study) -> dict[str, Any]:
                 "ece_by_chance_95": None if ece is None else ece.details.get("null_q95"),
                 "policy": study.choice.policies[place].policy,
                 **spending(whole),
-                "floors": None if floor is None else {"met": floor.met, "failed": list(floor.failed)},
+                "floors": None if floor is None else _floors(study, floor),
             }
         )
     return {
@@ -63,4 +68,12 @@ def build(study: Study) -> dict[str, Any]:
             "cases": sum(len(cast) >= 2 for cast in study.votes),
         },
         "constant": study.constant,
+    }
+
+
+def _floors(study: Study, floors: Floors) -> dict[str, Any]:
+    return {
+        "met": floors.met,
+        "failed": [floor_words(miss, study.constant["answer"]) for miss in floors.missed],
+        "codes": [miss.code for miss in floors.missed],
     }
