@@ -37,6 +37,7 @@ class Reason(enum.StrEnum):
     JUDGE_NOT_BETTER_THAN_CHANCE = "judge_not_better_than_chance"
     TOO_FEW_GROUPS = "too_few_groups"
     TOO_FEW_LABELS = "too_few_labels"
+    TOO_FEW_CASES = "too_few_cases"
     UNSTABLE_BOOTSTRAP = "unstable_bootstrap"
     # Not of the arithmetic but of what was measured.
     SINGLE_ORDER = "single_order"
@@ -65,6 +66,7 @@ REASON_TEXT: Mapping[Reason, str] = {
     Reason.JUDGE_NOT_BETTER_THAN_CHANCE: "sensitivity + specificity is not above 1",
     Reason.TOO_FEW_GROUPS: "fewer than 10 independent groups",
     Reason.TOO_FEW_LABELS: "too few human labels",
+    Reason.TOO_FEW_CASES: "too few cases for any change to be seen",
     Reason.UNSTABLE_BOOTSTRAP: "more than 5% of the resamples leave the value undefined",
     Reason.SINGLE_ORDER: "not measured: the pairs were judged in one order only",
     Reason.NOT_ORDERED: "the labels have no order",

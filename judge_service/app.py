@@ -39,6 +39,8 @@ from judge_service.runs.stored_judges import StoredJudges
 from judge_service.runs.stored_rubrics import StoredRubrics
 from judge_service.runs.worker import this_worker
 from judge_service.security.keys import issue
+from judge_service.sets.drift import DriftChecks
+from judge_service.sets.watching import Watch
 from judge_service.settings import Settings
 from judge_service.store import Store
 from judge_service.web.errors import ErrorPages
@@ -69,6 +71,7 @@ class Service:
     background: BackgroundRuns = field(init=False)
     fleet: Fleet | None = field(init=False, default=None)
     admission: Admission = field(init=False)
+    watch: Watch = field(init=False)
     signing_in: SigningIn = field(init=False)
 
     def __post_init__(self) -> None:
@@ -88,6 +91,7 @@ class Service:
         self.preflight = Preflight(self.judging)
         self.once = Once(self.store)
         self.admission = Admission(AT_ONCE)
+        self.watch = Watch(DriftChecks(self.store, self.judging, self.roster.get))
 
     @classmethod
     def open(cls, settings: Settings) -> "Service":
@@ -122,6 +126,7 @@ class Service:
             # What is not done within the grace is given back and goes on after the next start.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(GRACE_S):
+                    await self.watch.aclose()
                     await self.background.aclose()
                     await self.executor.aclose()
             if self.gates is not None:

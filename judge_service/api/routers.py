@@ -4,6 +4,7 @@ from fastapi import APIRouter, Depends, FastAPI
 
 from judge_service.api import (
     adjudication,
+    drift,
     health,
     judges,
     judgments,
@@ -27,6 +28,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     sets.router,
     statistics.router,
     selection_reports.router,
+    drift.router,
     rubrics.router,
     judges.router,
     keys.router,

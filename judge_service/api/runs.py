@@ -26,7 +26,7 @@ from judge_service.api.services import Services, hash_of, judge_in, rubric_in, s
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.outcome import Outcome
-from judge_service.domain.run import SET_SOURCE, Run, RunStatus
+from judge_service.domain.run import OWN_SOURCES, Run, RunStatus
 from judge_service.errors import FieldProblem, InvalidInput, NotFound, UnsupportedMediaType
 from judge_service.gate.fields import field_problems
 from judge_service.gate.reading import is_json, read_json
@@ -61,8 +61,8 @@ class RunOptions(BaseModel):
     @classmethod
     def _names_no_set(cls, source: str | None) -> str | None:
         # Cases of a caller's own making under the ids of a set would count as the set's in its statistics.
-        if source is not None and source.startswith(SET_SOURCE):
-            raise ValueError(f"must not begin with {SET_SOURCE!r}, which names runs over calibration sets")
+        if source is not None and source.startswith(OWN_SOURCES):
+            raise ValueError(f"must not begin with {' or '.join(map(repr, OWN_SOURCES))}: such runs are over sets")
         return source
 
 

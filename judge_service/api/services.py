@@ -18,6 +18,7 @@ from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.execute import Executor
 from judge_service.runs.stored_judges import StoredJudges
 from judge_service.runs.stored_rubrics import StoredRubrics
+from judge_service.sets.watching import Watch
 from judge_service.settings import Settings
 from judge_service.store import Store
 from rubrics.model import Rubric
@@ -38,6 +39,7 @@ class Services(Protocol):
     preflight: Preflight
     once: Once
     admission: Admission
+    watch: Watch
     signing_in: SigningIn
 
     async def components(self) -> list[Component]:

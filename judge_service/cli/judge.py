@@ -136,10 +136,10 @@ class FileOfCases:
     @property
     def source(self) -> str:
         """What a run over the file is named after: the file, and never a calibration set."""
-        from judge_service.domain.run import SET_SOURCE
+        from judge_service.domain.run import OWN_SOURCES
 
         name = self._path.name
-        return f"./{name}" if name.startswith(SET_SOURCE) else name
+        return f"./{name}" if name.startswith(OWN_SOURCES) else name
 
     def __call__(self) -> "Iterator[Case]":
         """The cases. Raises InvalidInput naming the bad lines."""

@@ -8,6 +8,7 @@ import typer
 from judge_service.cli import (
     agreement,
     demo,
+    drift,
     gate,
     judge,
     judges,
@@ -45,6 +46,7 @@ app.command(name="judge")(judge.judge)
 app.command(name="agreement")(agreement.agreement)
 app.command(name="calibrate")(statistics.calibrate)
 app.command(name="stats")(statistics.stats)
+app.command(name="drift", cls=DecidingCommand)(drift.drift)
 app.command(name="gate", cls=DecidingCommand)(gate.gate)
 app.command(name="report")(report.report)
 app.add_typer(runs.app, name="runs")

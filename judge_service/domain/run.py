@@ -9,7 +9,11 @@ from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 
 SET_SOURCE = "set:"
-"""How the source of a run over a calibration set begins. Callers may not name theirs so: statistics read such runs."""
+"""How the source of a run over a calibration set begins: statistics read such runs."""
+DRIFT_SOURCE = "drift:"
+"""How that of a run over anchors begins: it is asked past every cache, and only its check goes on with it."""
+OWN_SOURCES = (SET_SOURCE, DRIFT_SOURCE)
+"""Callers may name no source so."""
 
 
 class RunStatus(StrEnum):

@@ -124,9 +124,9 @@ class Judging:
         return self._identity(case, rubric, judge, content_hash(dumped))
 
     def _identity(self, case: Case, rubric: Rubric[Any], judge: Judge, case_hash: str) -> str:
-        return content_hash([rubric.content_hash, self.judge_hash(judge), self._revisions(judge), case.id, case_hash])
+        return content_hash([rubric.content_hash, self.judge_hash(judge), self.revisions(judge), case.id, case_hash])
 
-    def _revisions(self, judge: Judge) -> list[str | None]:
+    def revisions(self, judge: Judge) -> list[str | None]:
         """What pins the models behind a judge beyond their names; None where a backend has nothing to say."""
         if judge.panel:
             return [self.backends.revision(self.roster.get(name)) for name in judge.panel]

@@ -24,6 +24,8 @@ class Permission(StrEnum):
     CANCEL_RUNS = "runs:cancel"
     READ_STATISTICS = "statistics:read"
     """Measure judges on calibration sets."""
+    CHECK_DRIFT = "drift:check"
+    """Judge the anchors of a set again: spends tokens."""
     READ_SETS = "sets:read"
     """See calibration sets with their cases: the release split too, which is recorded."""
     MANAGE_SETS = "sets:manage"
@@ -54,6 +56,7 @@ _LEAD = _SCORE | {
     Permission.DECLARE_RUBRICS,
     Permission.CHECK_JUDGES,
     Permission.READ_STATISTICS,
+    Permission.CHECK_DRIFT,
     Permission.READ_SETS,
     Permission.MANAGE_SETS,
     Permission.LABEL,

@@ -10,6 +10,7 @@ from judge_service.store.assignments import Assignments
 from judge_service.store.cache import Cache
 from judge_service.store.calibrations import Calibrations
 from judge_service.store.chunks import Chunks
+from judge_service.store.drift import DriftRecords
 from judge_service.store.engine import Database, parse_url
 from judge_service.store.facts import Facts
 from judge_service.store.idempotency import Idempotency
@@ -48,6 +49,7 @@ class Store:
         self.rubrics = Rubrics(database, clock)
         self.cache = Cache(database, clock)
         self.facts = Facts(database)
+        self.drift = DriftRecords(database)
         self.sets = Sets(database, clock)
         self.labels = Labels(database, clock)
         self.projects = Projects(database, clock)

@@ -585,3 +585,16 @@ class ProviderTokensRow(Base, table=True):
     key: str = Field(primary_key=True)
     second: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
     tokens: int = Field(sa_type=BigInteger)
+
+
+class DriftRow(Base, table=True):
+    """A baseline of anchors, or a check against one."""
+
+    __tablename__ = "drift_records"
+
+    id: str = Field(primary_key=True)
+    set_id: str = Field(foreign_key="sets.id", index=True, ondelete="CASCADE")
+    judge: str = Field(sa_type=ExactText)
+    rubric: str = Field(sa_type=ExactText)
+    document: dict[str, Any] = Field(sa_type=JsonText)
+    created_at: datetime = Field(sa_type=UtcDateTime)
