@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from judge_service import __version__
 from judge_service.api import routers
+from judge_service.api.calibrating import Calibrators
 from judge_service.api.components import Component
 from judge_service.api.idempotency import Once
 from judge_service.api.openapi import DESCRIPTION, document
@@ -70,6 +71,7 @@ class Service:
     once: Once = field(init=False)
     background: BackgroundRuns = field(init=False)
     fleet: Fleet | None = field(init=False, default=None)
+    calibrators: Calibrators = field(init=False)
     admission: Admission = field(init=False)
     watch: Watch = field(init=False)
     signing_in: SigningIn = field(init=False)
@@ -88,6 +90,7 @@ class Service:
             )
         take = self.settings.serve_works
         self.background = BackgroundRuns(self.store, runner, get_rubric, fleet=self.fleet, take_chunks=take)
+        self.calibrators = Calibrators(self.store, self.judging, self.background)
         self.preflight = Preflight(self.judging)
         self.once = Once(self.store)
         self.admission = Admission(AT_ONCE)
@@ -127,6 +130,7 @@ class Service:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(GRACE_S):
                     await self.watch.aclose()
+                    await self.calibrators.aclose()
                     await self.background.aclose()
                     await self.executor.aclose()
             if self.gates is not None:

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Depends, FastAPI
 
 from judge_service.api import (
     adjudication,
+    calibrations,
     drift,
     health,
     judges,
@@ -29,6 +30,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     statistics.router,
     selection_reports.router,
     drift.router,
+    calibrations.router,
     rubrics.router,
     judges.router,
     keys.router,

@@ -4,6 +4,7 @@ from typing import Any, Protocol
 
 from starlette.requests import Request
 
+from judge_service.api.calibrating import Calibrators
 from judge_service.api.components import Component
 from judge_service.api.idempotency import Once
 from judge_service.api.preflight import Preflight
@@ -34,6 +35,7 @@ class Services(Protocol):
     judging: Judging
     executor: Executor
     background: BackgroundRuns
+    calibrators: Calibrators
     stored_judges: StoredJudges
     stored_rubrics: StoredRubrics
     preflight: Preflight

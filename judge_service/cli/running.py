@@ -5,7 +5,6 @@ Owns the run's id (the same work has the same id, so the same command goes on wh
 """
 
 import asyncio
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +12,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from judge_service.domain.canonical import canonical_json
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
@@ -21,6 +19,7 @@ from judge_service.domain.run import RunStatus
 from judge_service.errors import JudgeServiceError
 from judge_service.judging.asking import FatalJudgeError
 from judge_service.runs.local import LocalRunner
+from judge_service.runs.naming import work_id
 from judge_service.runs.progress import Progress, Tally
 from rubrics.model import Rubric
 
@@ -50,12 +49,7 @@ class Work:
 
 def identify(service: "Service", cases: Cases, rubric: Rubric[Any], judge: Judge) -> Work:
     """Read all cases once and name the work. Raises InvalidInput for a bad case before anything is asked."""
-    digest = hashlib.sha256(canonical_json(judge.model_dump(mode="json")).encode())
-    n = 0
-    for case in cases():
-        digest.update(service.judging.identity(case, rubric, judge).encode())
-        n += 1
-    return Work(f"run_{digest.hexdigest()[:32]}", n)
+    return Work(*work_id(service.judging, cases(), rubric, judge))
 
 
 async def judge_all(

@@ -4,7 +4,6 @@ Owns the order of a calibration: judge what is missing by the ordinary run machi
 """
 
 import asyncio
-import hashlib
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -238,10 +237,9 @@ async def _calibrate(
     concurrency: int | None,
 ) -> list[dict[str, Any]]:
     from judge_service.app import Service
-    from judge_service.domain.calibration_set import Split, UsePurpose
     from judge_service.errors import Conflict
     from judge_service.reports.labelled_set import read_set, rubric_of
-    from judge_service.reports.measuring import USUAL_RULES, measure
+    from judge_service.reports.measuring import keep
     from judge_service.store.store import utc_now
 
     async with Service.open(settings) as service:
@@ -258,24 +256,7 @@ async def _calibrate(
         known = {judge.name: judge for judge in service.roster.all()}
         configured = {name: service.judging.judge_hash(known[name]) for name in names if name in known}
         labelled = read_set(store, version.id, rubric=found.id, judges=names, split=split, configured=configured)
-        measured = measure(labelled, split, utc_now(), method=method)
-        rows = []
-        for calibration, statistics, fitted in measured:
-            if split is Split.RELEASE:
-                store.sets.record_scores(version.id, {calibration.judge: calibration.judge_hash}, USUAL_RULES)
-            else:
-                purposes = [UsePurpose.SCORED] + ([UsePurpose.TUNED] if fitted is not None else [])
-                for purpose in purposes:
-                    store.sets.record_use(version.id, split, calibration.judge_hash, purpose, judge=calibration.judge)
-            store.calibrations.add(calibration, statistics, fitted)
-            rows.append(
-                {
-                    **calibration.model_dump(mode="json"),
-                    "map": None if fitted is None else fitted.model_dump(mode="json"),
-                    "statistics": statistics,
-                }
-            )
-        return rows
+        return keep(store, labelled, split, utc_now(), method=method)
 
 
 async def _judge(
@@ -293,6 +274,8 @@ async def _judge(
     from judge_service.cli.running import Work, identify, judge_all
     from judge_service.errors import InvalidInput, NotFound
     from judge_service.reports.labelled_set import source_of
+    from judge_service.reports.measuring import once_on_release
+    from judge_service.runs.naming import of_source
 
     source = source_of(version.id)
     try:
@@ -301,7 +284,8 @@ async def _judge(
         if all(run.judge.name != name for run in service.store.runs.of_source(source)):
             raise
         who = None
-    _once_on_release(service, version, name, who, split)
+    judge_hash = None if who is None else service.judging.judge_hash(who)
+    once_on_release(service.store, version, name, judge_hash, split)
     if who is None:
         return
     service.judging.check(rubric, who)
@@ -313,7 +297,7 @@ async def _judge(
     if work.n == 0:
         raise InvalidInput(f"The split {split.value} of {version.id} holds no case.")
     # A run of its own: the same cases judged from a file are another run, with another source.
-    own = Work(f"run_{hashlib.sha256(f'{source} {work.run_id}'.encode()).hexdigest()[:32]}", work.n)
+    own = Work(of_source(work.run_id, source), work.n)
     with progress_bar(f"{version.id} by {name}", work.n, err()) as show:
         await judge_all(
             service,
@@ -326,24 +310,3 @@ async def _judge(
             concurrency=concurrency,
             on_progress=show,
         )
-
-
-def _once_on_release(service: "Service", version: "SetVersion", name: str, who: "Judge | None", split: "Split") -> None:
-    """Raise Conflict when this configuration was scored before on a release split that shares a case with this one.
-
-    A copy of the set, under a new version or another name, is no new test.
-    """
-    from judge_service.domain.calibration_set import Split
-    from judge_service.reports.labelled_set import source_of
-
-    if split is not Split.RELEASE:
-        return
-    if who is not None:
-        judge_hash = service.judging.judge_hash(who)
-    else:
-        judge_hash = [run for run in service.store.runs.of_source(source_of(version.id)) if run.judge.name == name][
-            -1
-        ].judge.content_hash
-    earlier = service.store.sets.scored_before(version.id, judge_hash)
-    if earlier is not None:
-        raise service.store.sets.scored_twice(version.id, earlier, name)

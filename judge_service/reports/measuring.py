@@ -16,12 +16,12 @@ from calibration.estimate import REASON_TEXT, Reason
 from calibration.recalibrate import FITTERS, MIN_CASES, cross_fit
 from calibration.resample import MIN_GROUPS, Resampler
 from judge_service.domain.calibration import Calibration, FittedMap
-from judge_service.domain.calibration_set import Split, UsePurpose
+from judge_service.domain.calibration_set import SetVersion, Split, UsePurpose
 from judge_service.domain.canonical import content_hash
 from judge_service.domain.outcome import Outcome
 from judge_service.errors import Conflict, FieldProblem, InvalidInput
 from judge_service.reports.dataset import Dataset, JudgeColumn
-from judge_service.reports.labelled_set import LabelledSet, read_set
+from judge_service.reports.labelled_set import LabelledSet, read_set, source_of
 from judge_service.reports.statistics import Rules, set_statistics
 from judge_service.store import Store
 
@@ -85,6 +85,49 @@ def measure(
         }
         found.append((calibration, record, fitted))
     return found
+
+
+def keep(
+    store: Store, labelled: LabelledSet, split: Split, now: datetime, *, method: str | None = DEFAULT_METHOD
+) -> list[dict[str, Any]]:
+    """Measure every judge of a frozen set and store it: later judgments carry it as trust. Raises what `measure` does.
+
+    Gives each calibration as JSON with its `map` and `statistics`. The use of the split is recorded.
+    """
+    rows = []
+    version = labelled.version.id
+    for calibration, figures, fitted in measure(labelled, split, now, method=method):
+        if split is Split.RELEASE:
+            store.sets.record_scores(version, {calibration.judge: calibration.judge_hash}, USUAL_RULES)
+        else:
+            purposes = [UsePurpose.SCORED] + ([UsePurpose.TUNED] if fitted is not None else [])
+            for purpose in purposes:
+                store.sets.record_use(version, split, calibration.judge_hash, purpose, judge=calibration.judge)
+        store.calibrations.add(calibration, figures, fitted)
+        rows.append(
+            {
+                **calibration.model_dump(mode="json"),
+                "map": None if fitted is None else fitted.model_dump(mode="json"),
+                "statistics": figures,
+            }
+        )
+    return rows
+
+
+def once_on_release(store: Store, version: SetVersion, name: str, judge_hash: str | None, split: Split) -> None:
+    """Raise Conflict when this configuration was scored before on a release split that shares a case with this one.
+
+    A copy of the set, under a new version or another name, is no new test. `judge_hash` None: the judge was run
+    elsewhere, and its newest run over the set says its hash.
+    """
+    if split is not Split.RELEASE:
+        return
+    if judge_hash is None:
+        mine = [run for run in store.runs.of_source(source_of(version.id)) if run.judge.name == name]
+        judge_hash = mine[-1].judge.content_hash
+    earlier = store.sets.scored_before(version.id, judge_hash)
+    if earlier is not None:
+        raise store.sets.scored_twice(version.id, earlier, name)
 
 
 def store_statistics(

@@ -1,0 +1,153 @@
+"""Starting a calibration over HTTP: judges judge a frozen set by ordinary runs, then they are measured."""
+
+import asyncio
+from http import HTTPStatus
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from judge_service.api.calibrating import Calibrating
+from judge_service.api.documents import GUARDED, answers, problems
+from judge_service.api.idempotency import IdempotencyKey, Stored, scope_of
+from judge_service.api.services import Services, judge_in, services_of
+from judge_service.domain.calibration_set import SetVersion, Split
+from judge_service.domain.canonical import content_hash
+from judge_service.domain.judge import Judge
+from judge_service.errors import Conflict, FieldProblem, InvalidInput, NotFound
+from judge_service.gate.route import GuardedRoute, needs, principal_of
+from judge_service.reports.labelled_set import rubric_of, source_of
+from judge_service.reports.measuring import once_on_release
+from judge_service.security.roles import Permission
+from rubrics.model import Rubric
+
+router = APIRouter(prefix="/v1", tags=["statistics"], route_class=GuardedRoute)
+
+Method = Literal["logistic", "temperature", "beta", "histogram", "isotonic", "none"]
+
+
+class CalibrationRequest(BaseModel):
+    """Judges to measure on a frozen set."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    set_name: str = Field(
+        alias="set", min_length=1, max_length=80, description="`name@version`, or `name` for the newest version."
+    )
+    judges: list[str] = Field(min_length=1, max_length=20, description="Judges to measure, by name.")
+    split: Split = Field(default=Split.CALIBRATION, description="Split to measure on.")
+    rubric: str | None = Field(
+        default=None, max_length=200, description="Rubric whose labels count; the set's own by default."
+    )
+    map: Method = Field(default="logistic", description="How the confidence is recalibrated, on the calibration split.")
+    retry_errors: bool = Field(default=False, description="Ask again where the recorded outcome is a judge error.")
+
+
+_STATE: dict[str, Any] = {
+    "id": "mea_0d9c8b7a6f5e4d3c2b1a0f9e8d7c6b5a",
+    "set": "helpdesk@1",
+    "split": "calibration",
+    "rubric": "pairwise@1",
+    "status": "judging",
+    "message": None,
+    "runs": [
+        {
+            "judge": "longer",
+            "run": "run_0d9c8b7a6f5e4d3c2b1a0f9e8d7c6b5a",
+            "url": "/v1/runs/run_0d9c8b7a6f5e4d3c2b1a0f9e8d7c6b5a",
+        }
+    ],
+    "calibrations": [],
+    "calibrations_url": "/v1/calibrations?set=helpdesk@1",
+}
+
+
+def state(found: Calibrating) -> dict[str, Any]:
+    """How far it is: `judging`, `measuring`, `measured` with its calibrations, or `failed` with a message."""
+    return {
+        "id": found.id,
+        "set": found.version.id,
+        "split": found.split.value,
+        "rubric": found.rubric.id,
+        "status": found.status,
+        "message": found.message,
+        "runs": [{"judge": name, "run": run, "url": f"/v1/runs/{run}"} for name, run in found.runs.items()],
+        "calibrations": [{"id": one, "url": f"/v1/calibrations/{one}"} for one in found.calibrations],
+        "calibrations_url": f"/v1/calibrations?set={found.version.id}",
+    }
+
+
+@router.post(
+    "/calibrations",
+    status_code=202,
+    summary="Start a calibration",
+    response_class=JSONResponse,
+    responses={
+        **answers("The judges' runs are stored and go on; they are measured when all have ended.", _STATE, status=202),
+        **problems(*GUARDED, 404, 409, 422, 503),
+    },
+)
+@needs(Permission.MANAGE_SETS)
+async def start_calibration(
+    request: Request, wanted: CalibrationRequest, idempotency_key: IdempotencyKey = None
+) -> JSONResponse:
+    """Have judges judge a frozen set and keep what they are worth: later judgments carry it as trust.
+
+    What was judged before is not asked again. A judge that was recorded elsewhere is measured on its verdicts. The
+    same request with the same Idempotency-Key says how far it is; after a restart of the service it goes on with it.
+    """
+    services = services_of(request)
+    await services.stored_judges.fresh()
+
+    async def work() -> Stored[Calibrating]:
+        begun = await _begun(services, wanted)
+        started = await services.calibrators.start(begun, retry_errors=wanted.retry_errors)
+        return Stored(started.id, started, 202)
+
+    async def load(identifier: str) -> Calibrating | None:
+        return services.calibrators.get(identifier)
+
+    scope = scope_of(principal_of(request), "POST /v1/calibrations")
+    content = wanted.model_dump(mode="json")
+    stored, replayed = await services.once.make(scope, idempotency_key, content, work, load)
+    headers = {"Idempotent-Replayed": "true"} if replayed else None
+    return JSONResponse(state(stored.value), HTTPStatus.ACCEPTED, headers)
+
+
+async def _begun(services: Services, wanted: CalibrationRequest) -> Calibrating:
+    """The calibration that is asked for, checked before anything is asked or stored."""
+
+    def look() -> tuple[SetVersion, Rubric[Any], set[str]]:
+        version = services.store.sets.get(wanted.set_name)
+        if version.status != "frozen":
+            raise Conflict(f"The set {version.id} is not frozen. Freeze it: POST /v1/sets/{version.id}/freeze.")
+        labels = {label.rubric for label in services.store.labels.of(version.id)}
+        if next(iter(services.store.sets.cases(version.id, wanted.split)), None) is None:
+            message = f"the split {wanted.split.value} of {version.id} holds no case"
+            raise InvalidInput(fields=[FieldProblem("split", message)])
+        made = {run.judge.name for run in services.store.runs.of_source(source_of(version.id))}
+        return version, rubric_of(version, labels, wanted.rubric), made
+
+    version, rubric, made = await asyncio.to_thread(look)
+    judges: dict[str, Judge | None] = {}
+    hashes = []
+    for place, name in enumerate(wanted.judges):
+        judge = _judge(services, name, f"judges[{place}]", made)
+        judge_hash = None if judge is None else services.judging.judge_hash(judge)
+        await asyncio.to_thread(once_on_release, services.store, version, name, judge_hash, wanted.split)
+        if judge is not None:
+            await services.preflight.check(rubric, judge)
+        judges[name] = judge
+        hashes.append([name, judge_hash])
+    method = None if wanted.map == "none" else wanted.map
+    named = [version.id, version.content_hash, rubric.content_hash, wanted.split.value, method, hashes]
+    return Calibrating(f"mea_{content_hash(named)[:32]}", version, rubric, wanted.split, method, judges)
+
+
+def _judge(services: Services, name: str, path: str, made: set[str]) -> Judge | None:
+    """The configured judge; None for one that judged the set elsewhere."""
+    try:
+        return services.roster.get(name)
+    except NotFound:
+        return None if name in made else judge_in(services, name, path=path)

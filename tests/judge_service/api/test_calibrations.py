@@ -1,0 +1,125 @@
+"""A calibration over HTTP: ordinary runs, then a measurement that later judgments carry as trust."""
+
+import httpx
+import pytest
+
+from judge_service.app import Service
+from judge_service.domain.calibration_set import Label, SetCase, Split, label_id
+from judge_service.domain.case import Case
+from judge_service.domain.principal import Role
+from tests.judge_service.api.conftest import Connect
+from tests.judge_service.api.test_statistics import NOON, pair, request
+
+
+@pytest.fixture
+def lead(connect: Connect) -> httpx.AsyncClient:
+    return connect(Role.LEAD)
+
+
+def labelled(service: Service, n: int = 60, split: Split = Split.CALIBRATION, frozen: bool = True) -> str:
+    """A set of pairs in which people prefer the longer answer in 5 of 6 cases."""
+    store = service.store
+    version = store.sets.create("demo", "pairwise@1")
+    cases = [Case(id=f"c{i}", input=pair(i)) for i in range(n)]
+    store.sets.add_cases(version.id, [SetCase(case=case, split=split) for case in cases])
+    labels = []
+    for i, case in enumerate(cases):
+        longer = "B" if i % 2 else "A"
+        slot = (case.id, "pairwise@1", "ann", "blind", "human", False)
+        said = longer if i % 6 else {"A": "B", "B": "A"}[longer]
+        labels.append(
+            Label(
+                id=label_id(version.id, slot),
+                set_id=version.id,
+                case_id=case.id,
+                rubric="pairwise@1",
+                annotator="ann",
+                label=said,
+                created_at=NOON,
+            )
+        )
+    store.labels.add(version.id, labels)
+    if frozen:
+        store.sets.freeze(version.id, store.sets.digest(version.id))
+    return version.id
+
+
+KEY = {"Idempotency-Key": "calibrate-1"}
+
+
+async def test_judges_are_run_measured_and_trusted(lead: httpx.AsyncClient, service: Service) -> None:
+    set_id = labelled(service)
+    body = {"set": "demo", "judges": ["longer", "constant"]}
+    answer = await lead.post("/v1/calibrations", json=body, headers=KEY)
+    assert answer.status_code == 202
+    begun = answer.json()
+    assert begun["set"] == set_id
+    assert [run["judge"] for run in begun["runs"]] == ["longer", "constant"]
+    await service.calibrators.wait(begun["id"])
+    replay = await lead.post("/v1/calibrations", json=body, headers=KEY)
+    assert replay.headers["Idempotent-Replayed"] == "true"
+    found = replay.json()
+    assert (found["id"], found["status"], found["message"]) == (begun["id"], "measured", None)
+    assert found["runs"] == begun["runs"]
+    assert (await lead.get(found["runs"][0]["url"])).json()["source"] == f"set:{set_id}"
+    first = (await lead.get(found["calibrations"][0]["url"])).json()
+    assert (first["judge"], first["n"], first["runs"]) == ("longer", 60, [begun["runs"][0]["run"]])
+    assert first["agreement"] == pytest.approx(50 / 60)
+    listed = (await lead.get(found["calibrations_url"])).json()["items"]
+    assert {one["judge"] for one in listed} == {"longer", "constant"}
+    trusted = await lead.post("/v1/judgments", json=request(pair(1000), require="calibrated"))
+    assert trusted.json()["trust"]["level"] == "calibrated"
+
+
+async def test_the_same_key_with_another_request_is_refused(lead: httpx.AsyncClient, service: Service) -> None:
+    labelled(service)
+    await lead.post("/v1/calibrations", json={"set": "demo", "judges": ["longer"]}, headers=KEY)
+    other = await lead.post("/v1/calibrations", json={"set": "demo", "judges": ["constant"]}, headers=KEY)
+    assert other.status_code == 409
+
+
+async def test_without_a_key_it_is_measured_again_and_judged_once(lead: httpx.AsyncClient, service: Service) -> None:
+    labelled(service)
+    runs = set()
+    for _ in range(2):
+        answer = (await lead.post("/v1/calibrations", json={"set": "demo", "judges": ["longer"]})).json()
+        await service.calibrators.wait(answer["id"])
+        runs.add(answer["runs"][0]["run"])
+    assert len(runs) == 1
+    assert len(service.store.calibrations.all()) == 2
+
+
+async def test_the_release_split_is_scored_once(lead: httpx.AsyncClient, service: Service) -> None:
+    labelled(service, split=Split.RELEASE)
+    body = {"set": "demo", "judges": ["longer"], "split": "release"}
+    answer = await lead.post("/v1/calibrations", json=body)
+    await service.calibrators.wait(answer.json()["id"])
+    again = await lead.post("/v1/calibrations", json=body)
+    assert again.status_code == 409
+    assert "scored there once" in again.json()["detail"]
+
+
+async def test_what_cannot_be_measured_is_refused_before_anything_is_asked(
+    lead: httpx.AsyncClient, service: Service, client: httpx.AsyncClient
+) -> None:
+    labelled(service, frozen=False)
+    opened = await lead.post("/v1/calibrations", json={"set": "demo", "judges": ["longer"]})
+    assert opened.status_code == 409
+    assert "not frozen" in opened.json()["detail"]
+    service.store.sets.freeze("demo@1", service.store.sets.digest("demo@1"))
+    unknown = await lead.post("/v1/calibrations", json={"set": "demo", "judges": ["longer", "lnger"]})
+    assert unknown.status_code == 422
+    assert unknown.json()["errors"][0]["path"] == "judges[1]"
+    assert (await lead.post("/v1/calibrations", json={"set": "none", "judges": ["longer"]})).status_code == 404
+    assert (await lead.post("/v1/calibrations", json={"set": "demo", "judges": []})).status_code == 422
+    assert (await client.post("/v1/calibrations", json={"set": "demo", "judges": ["longer"]})).status_code == 403
+    assert service.store.runs.list() == []
+    assert service.store.calibrations.all() == []
+
+
+async def test_a_split_without_cases_is_refused(lead: httpx.AsyncClient, service: Service) -> None:
+    labelled(service)
+    body = {"set": "demo", "judges": ["longer"], "split": "monitoring"}
+    answer = await lead.post("/v1/calibrations", json=body, headers=KEY)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["path"] == "split"
