@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge_service.annotation.forms import form_of
+from judge_service.annotation.production import PROBABILITY
 from judge_service.annotation.sampling import Drawn, draw_cases
 from judge_service.domain.annotation import Guidelines, Member, Project, ProjectCase, ProjectName
 from judge_service.domain.calibration_set import LabelCondition, SetCase, Split
@@ -203,11 +204,21 @@ def _check_cases(rubric: Rubric[Any], entries: Sequence[SetCase]) -> None:
 def _chosen(
     store: Store, rubric: Rubric[Any], entries: Sequence[SetCase], selection: Selection | None, drawn: random.Random
 ) -> list[Drawn]:
+    before = {entry.case.id: _probability(entry) for entry in entries}
     if selection is None:
-        return [Drawn(entry.case.id, None) for entry in entries]
+        return [Drawn(case_id, each) for case_id, each in before.items()]
     if selection.n > len(entries):
         _refuse("selection.n", f"there are {len(entries)} cases")
-    return draw_cases(store, rubric, entries, selection.n, uncertain=selection.by == "uncertain", drawn=drawn)
+    chosen = draw_cases(store, rubric, entries, selection.n, uncertain=selection.by == "uncertain", drawn=drawn)
+    # A case that was drawn before has the probability of both draws.
+    return [Drawn(one.case_id, (one.probability or 1.0) * (before[one.case_id] or 1.0)) for one in chosen]
+
+
+def _probability(entry: SetCase) -> float | None:
+    """With which the case came into the set, where it was drawn from production."""
+    value = entry.case.metadata.get(PROBABILITY)
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+    return float(value) if usable and isinstance(value, int | float) else None
 
 
 def _several(n: int, overlap: float, drawn: random.Random) -> set[int]:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge_service.annotation.adjudication import Decided, ToAdjudicate, adjudicate, to_adjudicate, waiting
+from judge_service.annotation.estimates import estimates
 from judge_service.annotation.quality import Quality, quality
 from judge_service.annotation.shapes import Answer
 from judge_service.api.documents import GUARDED, answers, problems
@@ -94,6 +95,24 @@ class AdjudicationRequest(BaseModel):
 async def read_quality(request: Request, project_id: ProjectId) -> Quality:
     """Live figures. Under 30 pairs of labels: counts only, with the reason `few_pairs`."""
     return await asyncio.to_thread(quality, services_of(request).store, project_id)
+
+
+@router.get(
+    "/projects/{project_id}/estimates",
+    summary="Agreement of judges, weighted by how cases were drawn",
+    responses={
+        **answers(
+            "One entry a judge.",
+            {"items": [{"judge": "small", "n": 80, "reason": None, "weighted": _SHARE, "unweighted": _SHARE}]},
+        ),
+        **problems(*GUARDED, 404, 422),
+    },
+)
+@needs(Permission.MANAGE_PROJECTS)
+async def read_estimates(request: Request, project_id: ProjectId) -> dict[str, Any]:
+    """Each labelled case counts by one over its stored probability. Under 30 labelled cases there is no estimate."""
+    found = await asyncio.to_thread(estimates, services_of(request).store, project_id)
+    return {"items": [one.model_dump(mode="json") for one in found]}
 
 
 @router.get(

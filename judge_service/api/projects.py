@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from judge_service.annotation.production import Sampled, SampleRequest, sample_run
 from judge_service.annotation.projects import (
     ProjectRequest,
     add_annotators,
@@ -97,6 +98,35 @@ async def make_project(request: Request, body: ProjectRequest) -> dict[str, Any]
     services, principal = services_of(request), principal_of(request)
     project = await asyncio.to_thread(open_project, services.store, body, principal)
     return project.model_dump(mode="json")
+
+
+@router.post(
+    "/sets/{reference}/samples",
+    status_code=201,
+    summary="Draw cases of a run into the monitoring split",
+    responses={
+        **answers(
+            "What was drawn.",
+            {
+                "set_id": "helpdesk-pairs@3",
+                "run": "run-0a1b2c",
+                "judged": 5000,
+                "drawn": 49,
+                "random": 25,
+                "cases": {"added": 49, "unchanged": 0, "unjoined": []},
+            },
+            status=201,
+        ),
+        **problems(*GUARDED, 400, 404, 409, 413, 415, 422),
+    },
+)
+@needs(Permission.MANAGE_SETS)
+async def sample(request: Request, reference: str, body: SampleRequest) -> Sampled:
+    """A random share of the run, and more of what has low confidence, orders that disagree, or a thumb down.
+
+    Each case keeps the probability that it had, and so do its labels, so that estimates stay valid.
+    """
+    return await asyncio.to_thread(sample_run, services_of(request).store, reference, body)
 
 
 @router.get(

@@ -1,0 +1,74 @@
+"""How often judges agree with a project's labels, as if all its cases had been labelled: weighted by the stored
+probabilities, so that cases chosen because they are hard count as often as they occur.
+
+The figures of a set without draws are the statistics' own; this is for labels that were drawn.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from calibration.weighted import weighted_mean
+from judge_service.domain.calibration_set import Label, LabelCondition
+from judge_service.domain.outcome import Outcome
+from judge_service.reports.labelled_set import final_label
+from judge_service.store import Store
+
+FEWEST = 30
+"""Labelled cases below which there is no estimate."""
+
+
+class JudgeEstimate(BaseModel):
+    """One judge: agreement over the population, weighted, and beside it over the drawn cases as they are.
+
+    A failed judgment does not agree. `estimate` is null with `reason` `few_labels` under 30 labelled cases.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    judge: str
+    n: int
+    reason: str | None
+    weighted: dict[str, Any] | None
+    unweighted: dict[str, Any] | None
+
+
+def estimates(store: Store, project_id: str) -> list[JudgeEstimate]:
+    """An estimate for every judge with judgments on the project's labelled cases, by name. Raises NotFound.
+
+    Labels that saw a verdict are left out, as everywhere.
+    """
+    project = store.projects.get(project_id)
+    chances = {
+        case.case_id: case.probability or 1.0 for case in store.projects.cases(project_id) if not case.qualification
+    }
+    labels: dict[str, list[Label]] = defaultdict(list)
+    for label in store.labels.of(project.set_id, project.rubric):
+        if label.case_id in chances and label.condition is LabelCondition.BLIND:
+            labels[label.case_id].append(label)
+    compared: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for case_id, mine in sorted(labels.items()):
+        final = final_label(mine).label
+        entry = store.sets.case(project.set_id, case_id)
+        if final is None or entry is None:
+            continue
+        newest: dict[str, bool] = {}
+        for judgment in store.judgments.of_case(project.rubric_hash, entry.case.content_hash):
+            newest[judgment.judge] = judgment.outcome is Outcome.SCORED and judgment.label == final
+        for judge, same in newest.items():
+            compared[judge].append((float(same), chances[case_id]))
+    return [_estimate(judge, pairs) for judge, pairs in sorted(compared.items())]
+
+
+def _estimate(judge: str, pairs: list[tuple[float, float]]) -> JudgeEstimate:
+    if len(pairs) < FEWEST:
+        return JudgeEstimate(judge=judge, n=len(pairs), reason="few_labels", weighted=None, unweighted=None)
+    same = [value for value, _ in pairs]
+    return JudgeEstimate(
+        judge=judge,
+        n=len(pairs),
+        reason=None,
+        weighted=weighted_mean(same, [chance for _, chance in pairs]).to_dict(),
+        unweighted=weighted_mean(same, [1.0] * len(same)).to_dict(),
+    )
