@@ -17,6 +17,7 @@ from judge_service.reports.charts.figure import points
 from judge_service.reports.charts.of_sections import POLICIES
 from judge_service.reports.page import Page
 from judge_service.reports.tables import tables
+from judge_service.visible import shown
 
 STYLES = ("site.css", "report.css")
 """Styles of every report page, in their order."""
@@ -76,6 +77,7 @@ def _environment() -> Environment:
         loader=PackageLoader("judge_service.reports", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -15,6 +15,7 @@ from judge_service import __version__
 from judge_service.domain.principal import Principal
 from judge_service.gate.sessions import csrf_of
 from judge_service.security.roles import Permission, may
+from judge_service.visible import shown
 from judge_service.web.files import address
 
 POLICY = (
@@ -54,6 +55,7 @@ def environment() -> Environment:
         loader=PackageLoader("judge_service.web", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
