@@ -46,6 +46,7 @@ from judge_service.settings import Settings
 from judge_service.store import Store
 from judge_service.web.errors import ErrorPages
 from judge_service.web.routers import ROUTERS as PAGES
+from judge_service.web.shelf import Shelf
 from rubrics.registry import get_rubric
 
 AT_ONCE = 512
@@ -202,6 +203,7 @@ def create_app(settings: Settings | None = None, *, service: Service | None = No
             absolute = timedelta(hours=settings.session_hours)
             running.signing_in = SigningIn(running.store.users, authenticator, absolute=absolute)
             app.state.service = running
+            app.state.reports = Shelf()
             first = await asyncio.to_thread(running.first_key)
             await running.background.resume_interrupted()
             if first is not None:

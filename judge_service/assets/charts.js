@@ -17,7 +17,7 @@
   }
 
   function draw(box) {
-    const document_of = JSON.parse(document.getElementById(box.dataset.chart).textContent);
+    const document_of = JSON.parse(document.getElementById("spec-" + box.dataset.chart).textContent);
     const runtime = vega.parse(vegaLite.compile(document_of).spec, null, { ast: true });
     const view = new vega.View(runtime, { expr: vegaInterpreter.expressionInterpreter, renderer: "none" });
     return view.toSVG().then(function (text) {

@@ -25,8 +25,8 @@ CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("How this was computed", ("method",)),
 )
 """Chapters in reading order with the sections in them; a section of no chapter becomes one at the end."""
-CASE_CHARACTERS = 600_000
-"""Characters of case texts in a page at most: the rest is counted, and stands in the JSON."""
+CASE_BYTES = 500_000
+"""Bytes of case texts in a page at most: the rest is counted, and stands in the JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +106,11 @@ class Part:
 
     def listed(self, cases: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The first cases whose texts fit into the page together."""
-        room = CASE_CHARACTERS
+        room = CASE_BYTES
         kept = []
         for case in cases:
-            room -= sum(len(item["text"]) for item in case["texts"])
-            room -= sum(len(row["says"] or "") + 200 for row in case["judges"])
+            room -= sum(len(item["text"].encode()) for item in case["texts"])
+            room -= sum(len((row["says"] or "").encode()) + 400 for row in case["judges"])
             if room < 0:
                 break
             kept.append(case)

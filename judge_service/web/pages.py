@@ -34,6 +34,7 @@ class Link(NamedTuple):
 
 
 NAVIGATION: tuple[Link, ...] = (
+    Link("/reports", "Reports", Permission.READ_STATISTICS),
     Link("/people", "People", Permission.MANAGE_USERS),
     Link("/docs", "Routes"),
 )
