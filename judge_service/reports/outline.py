@@ -325,7 +325,7 @@ def _comparison(report: Mapping[str, Any]) -> Part:
             )
         )
     sentences = [
-        f"{found['n_paired']} cases were scored in both, of {found['n_common']} in both.",
+        f"{found['n_paired']} of the {found['n_common']} common cases were scored in both runs.",
         *found["mixed"],
         *found["notes"],
     ]

@@ -105,9 +105,14 @@ def _source(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
+def fragment(template: str, **values: Any) -> Markup:
+    """A template without a frame, for a page of the service."""
+    return Markup(_environment().get_template(template).render(**values))  # noqa: S704  # autoescaped
+
+
 def body(page: Page) -> Markup:
     """The content of a report's page without its frame, for a page of the service."""
-    return Markup(_environment().get_template("report_body.html.j2").render(page=page))  # noqa: S704  # autoescaped
+    return fragment("report_body.html.j2", page=page)
 
 
 def to_html(report: Mapping[str, Any], *, pictures: bool = True) -> str:

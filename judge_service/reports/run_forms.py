@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from judge_service.reports.outline import Cell, Grid, headline, outline
-from judge_service.reports.render import OUTCOMES, standalone, to_json
+from judge_service.reports.render import OUTCOMES, fragment, standalone, to_json
 
 COMMENT_LIMIT = 60_000
 """Characters of a comment that code hosts take."""
@@ -34,9 +34,17 @@ def render(report: Mapping[str, Any], form: str) -> str:
 
 def to_html(report: Mapping[str, Any]) -> str:
     """One self-contained page; case texts and names are escaped."""
-    return standalone(
-        "run_report.html.j2", report=report, headline=headline(report), parts=outline(report), bar=bar(report)
-    )
+    return standalone("run_report.html.j2", report=report, **shown(report))
+
+
+def body(report: Mapping[str, Any]) -> str:
+    """What a page of the service shows inside its own frame: escaped already, marked as safe."""
+    return fragment("run_report_body.html.j2", report=report, **shown(report))
+
+
+def shown(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What the body of the page needs beside the report."""
+    return {"headline": headline(report), "parts": outline(report), "bar": bar(report)}
 
 
 def bar(report: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -35,6 +35,7 @@ class Link(NamedTuple):
 
 NAVIGATION: tuple[Link, ...] = (
     Link("/reports", "Reports", Permission.READ_STATISTICS),
+    Link("/runs", "Runs", Permission.READ_RUNS),
     Link("/people", "People", Permission.MANAGE_USERS),
     Link("/docs", "Routes"),
 )

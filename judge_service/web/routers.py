@@ -2,6 +2,12 @@
 
 from fastapi import APIRouter
 
-from judge_service.web import files, people, selection_reports, start
+from judge_service.web import files, people, runs, selection_reports, start
 
-ROUTERS: tuple[APIRouter, ...] = (start.router, people.router, selection_reports.router, files.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    start.router,
+    people.router,
+    selection_reports.router,
+    runs.router,
+    files.router,
+)
