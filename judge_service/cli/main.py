@@ -14,6 +14,7 @@ from judge_service.cli import (
     judges,
     keys,
     models,
+    projects,
     report,
     rubrics,
     runs,
@@ -56,6 +57,7 @@ app.add_typer(sets.app, name="sets")
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
 app.add_typer(users.app, name="users")
+app.add_typer(projects.app, name="projects")
 app.command(name="serve")(serve.serve)
 app.command(name="worker")(worker.worker)
 app.command(name="demo")(demo.demo)

@@ -54,6 +54,8 @@ COMMANDS = (
     ("keys", "create"),
     ("keys", "list"),
     ("keys", "revoke"),
+    ("projects",),
+    *(("projects", name) for name in ("open", "list", "show", "close", "sample")),
     ("users",),
     *(("users", name) for name in ("add", "invite", "list", "password", "role", "disable", "enable")),
 )
