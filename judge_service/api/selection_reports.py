@@ -49,7 +49,7 @@ _REPORT: dict[str, Any] = {
                 },
             },
         },
-        **problems(*GUARDED, 404, 422, 503),
+        **problems(*GUARDED, 404, 409, 422, 503),
     },
 )
 @needs(Permission.READ_STATISTICS)
@@ -69,6 +69,13 @@ async def read_selection_report(
     margin: Annotated[float, Query(gt=0, lt=1, description="Difference below which judges are as good.")] = 0.02,
     target: Annotated[float, Query(gt=0, lt=1, description="Agreement that a usable threshold must reach.")] = 0.9,
     by: Annotated[list[str] | None, Query(max_length=20, description="Metadata keys to slice by.")] = None,
+    family: Annotated[
+        list[str] | None,
+        Query(max_length=50, description="`part=family`: the model family of names that hold this part."),
+    ] = None,
+    again: Annotated[
+        bool, Query(description="Look at a release split a second time: recorded as tuning, it becomes development.")
+    ] = False,
     resamples: Annotated[int, Query(ge=100, le=10_000, description="Resamples of a bootstrap.")] = 10_000,
     form: Annotated[Literal["json", "html", "md", "csv"], Query(description="Shape of the answer.")] = "json",
 ) -> Response:
@@ -76,16 +83,22 @@ async def read_selection_report(
 
     A report over the release split counts as its one use for each judge, and shows none of its cases.
     """
-    from judge_service.reports.reading import read_study
-    from judge_service.reports.selection import build_report
+    from judge_service.reports.reading import families_of, set_report
     from judge_service.reports.selection_forms import MEDIA, render
     from judge_service.reports.study import Choices
 
     services = services_of(request)
-    choices = Choices(floor=floor, margin=margin, target=target, by=tuple(by or ()), resamples=resamples)
+    choices = Choices(
+        floor=floor,
+        margin=margin,
+        target=target,
+        by=tuple(by or ()),
+        families=families_of(family or ()),
+        resamples=resamples,
+    )
 
     def work() -> bytes:
-        study = read_study(
+        report = set_report(
             services.store,
             services.settings,
             reference,
@@ -93,8 +106,9 @@ async def read_selection_report(
             judges=judge or (),
             split=split,
             choices=choices,
+            again=again,
         )
-        return render(build_report(study), form)
+        return render(report, form)
 
     content = await computed(work)
     ending = "zip" if form == "csv" else form

@@ -57,6 +57,12 @@ def report(
     form: Annotated[
         Form | None, typer.Option("--form", help="What to write. Default: by the file's name, else md.")
     ] = None,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Look at a release split a second time: recorded as tuning, it becomes development."
+        ),
+    ] = False,
     resamples: Annotated[
         int,
         typer.Option(metavar="N", min=100, max=100_000, help="Resamples of a bootstrap; figures say it when fewer."),
@@ -69,8 +75,7 @@ def report(
     """
     from judge_service.cli.runs import opened
     from judge_service.domain.calibration_set import Split
-    from judge_service.reports.reading import read_study
-    from judge_service.reports.selection import build_report
+    from judge_service.reports.reading import families_of, set_report
     from judge_service.reports.selection_forms import render, write_tables
     from judge_service.reports.study import Choices
 
@@ -80,11 +85,11 @@ def report(
         margin=margin,
         target=target,
         by=tuple(by or ()),
-        families=_families(families or ()),
+        families=families_of(families or ()),
         resamples=resamples,
     )
     with opened(database) as store:
-        study = read_study(
+        found = set_report(
             store,
             settings_for(database),
             set_name,
@@ -92,8 +97,8 @@ def report(
             judges=judges or (),
             split=None if split is None else Split(split.value),
             choices=choices,
+            again=again,
         )
-        found = build_report(study)
     if written is Form.CSV and target_file is not None:
         paths = write_tables(found, target_file)
         note(f"Written: {len(paths)} tables in {target_file}")
@@ -127,16 +132,4 @@ def _form_of(path: Path | None, form: Form | None) -> Form:
     if found is None or found is Form.CSV:
         message = "must end in .html, .json or .md, or name a folder for CSV tables, or say --form"
         raise InvalidInput(fields=[FieldProblem("--out", message)])
-    return found
-
-
-def _families(given: "list[str] | tuple[str, ...]") -> dict[str, str]:
-    from judge_service.errors import FieldProblem, InvalidInput
-
-    found = {}
-    for text in given:
-        part, separator, family = text.partition("=")
-        if not separator or not part.strip() or not family.strip():
-            raise InvalidInput(fields=[FieldProblem("--family", f"{text!r} is not PART=FAMILY")])
-        found[part.strip()] = family.strip()
     return found

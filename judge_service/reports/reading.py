@@ -5,6 +5,7 @@ Owns what is read for a report. Release is read only when it is asked for, and t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from judge_service.domain.calibration_set import Split
 from judge_service.errors import FieldProblem, InvalidInput
@@ -13,6 +14,8 @@ from judge_service.reports.dataset import Dataset, JudgeColumn
 from judge_service.reports.labelled_set import LabelledSet, read_set
 from judge_service.reports.measuring import record_scored
 from judge_service.reports.planted import shown_result
+from judge_service.reports.rules import Rules, key_value
+from judge_service.reports.selection import build_report
 from judge_service.reports.study import Choices, Study
 from judge_service.settings import Settings
 from judge_service.store import Store
@@ -21,6 +24,52 @@ PREFERRED = (Split.CALIBRATION, Split.DEVELOPMENT, Split.MONITORING)
 """The split of a report that names none: the first of these on which a judge judged. Never release."""
 _TUNED_ON = {Split.RELEASE: Split.CALIBRATION, Split.CALIBRATION: Split.DEVELOPMENT}
 """Where order policy and threshold are chosen, for a report over the key's cases."""
+
+
+def families_of(given: Sequence[str]) -> dict[str, str]:
+    """`PART=FAMILY` texts as a mapping. Raises InvalidInput for one that is none."""
+    found = {}
+    for text in given:
+        part, family = key_value(text, "family")
+        if not family:
+            raise InvalidInput(fields=[FieldProblem("family", f"{text!r} is not PART=FAMILY")])
+        found[part] = family
+    return found
+
+
+def set_report(
+    store: Store,
+    settings: Settings,
+    reference: str,
+    *,
+    rubric: str | None = None,
+    judges: Sequence[str] = (),
+    split: Split | None = None,
+    choices: Choices | None = None,
+    again: bool = False,
+) -> dict[str, Any]:
+    """The report over one set; what it uses of a frozen release split is recorded first. Arguments as of `read_study`.
+
+    Raises Conflict for a second look at a release split under other choices, unless `again` says that it is tuning.
+    """
+    chosen = choices or Choices()
+    study = read_study(store, settings, reference, rubric=rubric, judges=judges, split=split, choices=chosen)
+    rules = Rules(target=chosen.target, families=tuple(f"{part}={name}" for part, name in chosen.families.items()))
+    scored = _of_the_store(study)
+    record_scored(store, scored, rules, by=chosen.by, again=again, check=True)
+    report = build_report(study)
+    # Before the report is shown, and after it was found to be computable.
+    record_scored(store, scored, rules, by=chosen.by, again=again)
+    return report
+
+
+def _of_the_store(study: Study) -> LabelledSet:
+    """The set with the judges that have runs over it: baselines that were judged for the report only use nothing up."""
+    found = study.labelled_set
+    if found is None:
+        raise ValueError("the study is of no stored set")
+    columns = tuple(column for column in found.dataset.columns if column.judge.name in found.runs)
+    return replace(found, dataset=replace(found.dataset, columns=columns))
 
 
 def read_study(
@@ -35,12 +84,12 @@ def read_study(
 ) -> Study:
     """Everything of a report over one set. Without `judges`: all that judged the split, baselines without a model last.
 
-    Raises NotFound and InvalidInput as `read_set` does, and for choices that are out of range.
+    Records nothing: `set_report` does. Raises NotFound and InvalidInput as `read_set` does, and for choices that are
+    out of range.
     """
     chosen = choices or Choices()
     _check(chosen)
     found = _of_split(store, reference, rubric, judges, split)
-    record_scored(store, found)
     models = [column.judge.name for column in found.dataset.columns]
     own = found.splits[0] if len(found.splits) == 1 else None
     tuning = None if own is None else _tuning(store, found, own, models)
