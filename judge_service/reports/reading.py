@@ -10,11 +10,11 @@ from typing import Any
 from judge_service.domain.calibration_set import Split
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.reports.baselines import with_baselines
-from judge_service.reports.dataset import Dataset, JudgeColumn
+from judge_service.reports.dataset import Dataset, JudgeColumn, key_value
 from judge_service.reports.labelled_set import LabelledSet, read_set
 from judge_service.reports.measuring import record_scored
 from judge_service.reports.planted import shown_result
-from judge_service.reports.rules import Rules, key_value
+from judge_service.reports.rules import Rules
 from judge_service.reports.selection import build_report
 from judge_service.reports.study import Choices, Study
 from judge_service.settings import Settings
