@@ -39,6 +39,7 @@ class ShownCase(BaseModel):
     project_name: str
     number: int
     of: int
+    progress: Progress
     condition: LabelCondition
     state: State
     version: int
@@ -160,6 +161,7 @@ class Labelling:
             project_name=project.name,
             number=done + 1 if open_ else done,
             of=done + left,
+            progress=progress,
             condition=project.condition,
             state=assignment.state,
             version=assignment.version,

@@ -64,6 +64,7 @@ _SHOWN = {
     "project_name": "Helpdesk pairs",
     "number": 38,
     "of": 120,
+    "progress": _PROGRESS,
     "condition": "blind",
     "state": "open",
     "version": 0,
@@ -152,7 +153,8 @@ async def next_case(request: Request, project_id: ProjectId) -> Next:
 
     def work(labelling: Labelling, person: str) -> Next:
         shown = labelling.next(project_id, person)
-        return Next(case=shown, progress=labelling.progress(project_id, person))
+        progress = labelling.progress(project_id, person) if shown is None else shown.progress
+        return Next(case=shown, progress=progress)
 
     return await _do(request, work)
 

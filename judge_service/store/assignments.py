@@ -5,6 +5,7 @@ A project's row is locked for each step, so that steps of many processes come on
 """
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -310,46 +311,54 @@ class Assignments:
 
     def progress(self, project_id: str, person: str) -> Progress:
         """How far a person is. Raises NotFound, Forbidden for somebody who is no member."""
+        now = self._clock()
+        # One pass over the cases: this is asked after every save.
+        held = (
+            select(ASSIGNMENTS.c.case_id, func.count().label("n"))
+            .where(
+                ASSIGNMENTS.c.project_id == project_id,
+                ASSIGNMENTS.c.place.is_not(None),
+                or_(ASSIGNMENTS.c.state == State.SAVED.value, ASSIGNMENTS.c.leased_until > now),
+            )
+            .group_by(ASSIGNMENTS.c.case_id)
+            .subquery()
+        )
+        mine = (
+            select(ASSIGNMENTS.c.case_id, ASSIGNMENTS.c.state, ASSIGNMENTS.c.place.is_not(None).label("placed"))
+            .where(ASSIGNMENTS.c.project_id == project_id, ASSIGNMENTS.c.person == person)
+            .subquery()
+        )
+        free = (func.coalesce(held.c.n, 0) < PROJECT_CASES.c.wanted).label("free")
+        kinds = (PROJECT_CASES.c.qualification, free, mine.c.state, mine.c.placed)
+        query = (
+            select(*kinds, func.count())
+            .select_from(
+                PROJECT_CASES.outerjoin(held, held.c.case_id == PROJECT_CASES.c.case_id).outerjoin(
+                    mine, mine.c.case_id == PROJECT_CASES.c.case_id
+                )
+            )
+            .where(PROJECT_CASES.c.project_id == project_id)
+            .group_by(*kinds)
+        )
         with self._database.read() as connection:
             _member(connection, project_id, person, lock=False)
-            now = self._clock()
-            mine = (
-                select(PROJECT_CASES.c.qualification, ASSIGNMENTS.c.state, func.count())
-                .join(ASSIGNMENTS, _same_case())
-                .where(ASSIGNMENTS.c.project_id == project_id, ASSIGNMENTS.c.person == person)
-                .group_by(PROJECT_CASES.c.qualification, ASSIGNMENTS.c.state)
-            )
-            counts = {(bool(row[0]), row[1]): row[2] for row in connection.execute(mine)}
-            want = select(PROJECT_CASES.c.qualification, func.count()).where(_free(project_id, now))
-            offered = _offered(person)
-            fresh = connection.execute(want.where(~offered).group_by(PROJECT_CASES.c.qualification))
-            available: dict[bool, int] = {bool(row[0]): row[1] for row in fresh}
-            not_for_me = (
-                select(func.count())
-                .select_from(PROJECT_CASES)
-                .where(_free(project_id, now), offered, PROJECT_CASES.c.qualification.is_(False))
-            )
-            others = connection.execute(not_for_me).scalar_one()
-            # An open case whose place went to others is not left to do.
-            own = (
-                select(PROJECT_CASES.c.qualification, func.count())
-                .join(ASSIGNMENTS, _same_case())
-                .where(
-                    ASSIGNMENTS.c.project_id == project_id,
-                    ASSIGNMENTS.c.person == person,
-                    ASSIGNMENTS.c.state == State.OPEN.value,
-                    ASSIGNMENTS.c.place.is_not(None),
-                )
-                .group_by(PROJECT_CASES.c.qualification)
-            )
-            waiting = {bool(row[0]): row[1] for row in connection.execute(own)}
+            counts: Counter[str] = Counter()
+            for qualification, is_free, state, placed, n in connection.execute(query):
+                kind = "known" if qualification else "case"
+                if state is None:
+                    counts[f"{kind} left"] += n if is_free else 0
+                    continue
+                counts[f"{kind} {state}"] += n
+                # An open case whose place went to others is not left to do.
+                counts[f"{kind} left"] += n if state == State.OPEN.value and placed else 0
+                counts[f"{kind} for others"] += n if is_free else 0
         return Progress(
-            done=counts.get((False, State.SAVED.value), 0),
-            skipped=sum(n for (_, state), n in counts.items() if state == State.SKIPPED.value),
-            left=available.get(False, 0) + waiting.get(False, 0),
-            open_for_others=others,
-            qualification_done=counts.get((True, State.SAVED.value), 0),
-            qualification_left=available.get(True, 0) + waiting.get(True, 0),
+            done=counts["case saved"],
+            skipped=counts["case skipped"] + counts["known skipped"],
+            left=counts["case left"],
+            open_for_others=counts["case for others"],
+            qualification_done=counts["known saved"],
+            qualification_left=counts["known left"],
         )
 
     def _regain(self, connection: Connection, project: Project, person: str, now: datetime) -> Assignment | None:
@@ -382,10 +391,6 @@ def _taken(now: datetime) -> Any:
     return query.correlate(PROJECT_CASES).scalar_subquery()
 
 
-def _free(project_id: str, now: datetime) -> ColumnElement[bool]:
-    return and_(PROJECT_CASES.c.project_id == project_id, _taken(now) < PROJECT_CASES.c.wanted)
-
-
 def _offered(person: str) -> ColumnElement[bool]:
     """The case was offered to this person before, whatever became of it."""
     query = select(ASSIGNMENTS.c.id).where(_same_case(), ASSIGNMENTS.c.person == person)
@@ -400,7 +405,12 @@ def _candidate(connection: Connection, project_id: str, person: str, now: dateti
             ORDERS,
             and_(ORDERS.c.project_id == PROJECT_CASES.c.project_id, ORDERS.c.case_id == PROJECT_CASES.c.case_id),
         )
-        .where(_free(project_id, now), ORDERS.c.person == person, ~_offered(person))
+        .where(
+            PROJECT_CASES.c.project_id == project_id,
+            ORDERS.c.person == person,
+            ~_offered(person),
+            _taken(now) < PROJECT_CASES.c.wanted,
+        )
         .order_by(ORDERS.c.position)
         .limit(1)
     )
