@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from calibration.estimate import Reason
 from judge_service.reports.render import OUTCOMES, reason_text
 
 
@@ -106,14 +105,14 @@ def headline(report: Mapping[str, Any]) -> str:
 
 def outline(report: Mapping[str, Any]) -> list[Part]:
     """The parts of a report in their order: the comparison first, where there is one."""
-    parts: list[Part | None] = [] if report["comparison"] is None else [_comparison(report)]
+    parts = [] if report["comparison"] is None else [_comparison(report)]
     numbers = report["numbers"]
     parts += [_outcomes(report), _scores(report)]
     if numbers["corrected"] is not None or numbers["labels"]:
         parts.append(_labels(report))
     parts += [_slice(found) for found in report["slices"]]
     parts += [_consistency(report), _cost(report), _judge(report)]
-    return [part for part in parts if part is not None]
+    return parts
 
 
 def _text(value: Any) -> Cell:
@@ -230,14 +229,14 @@ def _slice(found: Mapping[str, Any]) -> Part:
     return Part(f"by-{found['key']}", title, tuple(sentences), (Grid(title, _MEAN_COLUMNS, rows),))
 
 
-def _consistency(report: Mapping[str, Any]) -> Part | None:
-    found = report["numbers"].get("self_consistency")
-    if found is None or found["undefined_reason"] == Reason.NO_REPEATS:
-        return None
-    rows = [(_text("Mean vote share"), figure(found))]
-    rows.append((_text("Unstable cases %"), figure(report["numbers"]["unstable"], share=True)))
-    grid = Grid("Self-consistency", ("Figure", "Value"), tuple(rows))
-    return Part("repeats", "Repeats", ("How far repeats of one judge say the same: 1 is always.",), (grid,))
+def _consistency(report: Mapping[str, Any]) -> Part:
+    numbers = report["numbers"]
+    rows = (
+        (_text("Mean vote share"), figure(numbers["self_consistency"])),
+        (_text("Cases whose repeats differ, %"), figure(numbers["unstable"], share=True)),
+    )
+    sentence = "How far repeats of one judge say the same: a share of 1 is always. Votes of a panel are no repeats."
+    return Part("repeats", "Repeats", (sentence,), (Grid("Repeats", ("Figure", "Value"), rows),))
 
 
 def _cost(report: Mapping[str, Any]) -> Part:
