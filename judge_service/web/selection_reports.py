@@ -115,13 +115,11 @@ async def _made(
 
     def make() -> Made:
         from judge_service.reports.page import Page
-        from judge_service.reports.reading import read_study
+        from judge_service.reports.reading import set_report
         from judge_service.reports.render import SCRIPTS, body
-        from judge_service.reports.selection import build_report
 
         chosen = None if split is None else Split(split)
-        study = read_study(services.store, services.settings, version.id, rubric=rubric, split=chosen)
-        report = build_report(study)
+        report = set_report(services.store, services.settings, version.id, rubric=rubric, split=chosen)
         page = Page(report)
         return Made(report, body(page), SCRIPTS if page.needs_script else ())
 
