@@ -35,6 +35,7 @@ from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.execute import Executor
 from judge_service.runs.fleet import Fleet
 from judge_service.runs.local import LocalRunner
+from judge_service.runs.retention import keep_swept
 from judge_service.runs.shared_gate import SharedGates
 from judge_service.runs.stored_judges import StoredJudges
 from judge_service.runs.stored_rubrics import StoredRubrics
@@ -190,6 +191,7 @@ def create_app(settings: Settings | None = None, *, service: Service | None = No
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         running = service if service is not None else await asyncio.to_thread(Service.open, settings)
+        sweeping: asyncio.Task[None] | None = None
         try:
             authenticator = Authenticator(running.store.keys.get, running.store.keys.touch)
             limiter = RateLimiter(settings.requests_per_minute)
@@ -206,11 +208,16 @@ def create_app(settings: Settings | None = None, *, service: Service | None = No
             app.state.reports = Shelf()
             first = await asyncio.to_thread(running.first_key)
             await running.background.resume_interrupted()
+            if settings.keep_days is not None:
+                sweeping = asyncio.create_task(keep_swept(running.store, settings.keep_days), name="retention")
             if first is not None:
                 sys.stderr.write(f"Admin key, shown this once: {first}\n")
                 sys.stderr.flush()
             yield
         finally:
+            if sweeping is not None:
+                sweeping.cancel()
+                await asyncio.gather(sweeping, return_exceptions=True)
             if service is None:
                 await running.aclose()
 

@@ -87,6 +87,11 @@ class Settings(BaseSettings):
     serve_works: bool = Field(
         default=True, description="Whether `serve` judges chunks of runs besides the workers. PostgreSQL only."
     )
+    keep_days: int | None = Field(
+        default=None,
+        ge=1,
+        description="Days after which `serve` deletes ended runs, lone judgments, kept calls. Unset: never.",
+    )
     log_level: str = Field(default="INFO", description="Level of the log on standard error.")
 
     @field_validator("allowed_hosts", mode="before")

@@ -6,6 +6,9 @@ Owns the three shapes of a request that starts one: JSON with cases, a JSONL bod
 import asyncio
 import hashlib
 import json
+import os
+import pathlib
+import tempfile
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -13,8 +16,9 @@ from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Path, Query, Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import FileResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from starlette.background import BackgroundTask
 from starlette.datastructures import UploadFile
 
 from judge_service.api.cases import cases_in
@@ -33,8 +37,10 @@ from judge_service.gate.reading import is_json, read_json
 from judge_service.gate.route import GuardedRoute, gate_of, needs, principal_of
 from judge_service.runs.aggregate import aggregate
 from judge_service.runs.casefile import read_cases
-from judge_service.runs.exports import judgment_line
+from judge_service.runs.exports import judgment_line, parquet
+from judge_service.runs.watching import watch
 from judge_service.security.roles import Permission
+from judge_service.store import Only
 from rubrics.model import Rubric
 from rubrics.registry import UnknownRubric, get_rubric
 
@@ -42,7 +48,9 @@ router = APIRouter(prefix="/v1", tags=["runs"], route_class=GuardedRoute)
 
 RunId = Annotated[str, Path(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
 JSONL = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
+PARQUET = "application/vnd.apache.parquet"
 _PAGE = 256
+_EVENT_EXAMPLE = 'event: end\ndata: {"id":"run_1","status":"finished","n_total":2,"n_done":2}\n\n'
 
 
 class RunOptions(BaseModel):
@@ -367,10 +375,11 @@ def _after(cursor: str | None) -> int:
     response_class=Response,
     responses={
         200: {
-            "description": "Judgments in the order of the cases: a page as JSON, or all of them as JSON lines.",
+            "description": "Judgments in the order of the cases: a page as JSON, or all of them as a file.",
             "content": {
                 "application/json": {"example": {"items": [JUDGMENT], "next_cursor": None, "complete": True}},
                 "application/x-ndjson": {"example": json.dumps(JUDGMENT) + "\n"},
+                PARQUET: {"schema": {"type": "string", "format": "binary"}, "example": "PAR1"},
             },
         },
         **problems(*GUARDED, 404, 422),
@@ -383,20 +392,39 @@ async def read_results(
     limit: Annotated[int, Query(ge=1, le=1000, description="Judgments on a page of JSON.")] = 100,
     cursor: Annotated[str | None, Query(max_length=32, description="`next_cursor` of the page before.")] = None,
     outcome: Annotated[Outcome | None, Query(description="Only judgments with this outcome.")] = None,
+    of_slice: Annotated[
+        str | None,
+        Query(
+            alias="slice",
+            max_length=1000,
+            pattern=r"(?s)^[^=]+=.*$",
+            description="`key=value`: only cases with this metadata value (or `group=...`).",
+        ),
+    ] = None,
+    score_from: Annotated[float | None, Query(allow_inf_nan=False, description="Only scores of at least this.")] = None,
+    score_to: Annotated[float | None, Query(allow_inf_nan=False, description="Only scores of at most this.")] = None,
 ) -> Response:
     """The current judgments of a run's cases, in the order of the cases. Cases without one are left out.
 
-    With `Accept: application/x-ndjson` everything after `cursor` comes as one stream of JSON lines. `complete`
-    says that the run has ended: until then a case may still get its judgment behind the cursor.
+    With `Accept: application/x-ndjson` everything after `cursor` comes as one stream of JSON lines, with
+    `application/vnd.apache.parquet` everything as a Parquet file. `complete` says that the run has ended: until then
+    a case may still get its judgment behind the cursor.
     """
     services = services_of(request)
     after = _after(cursor)
     run = await _run(services, run_id)
-    if _wants_lines(request.headers.get("accept", "")):
-        return StreamingResponse(_lines(services, run.judge, run_id, after, outcome), media_type="application/x-ndjson")
+    key, equals, value = (of_slice or "").partition("=")
+    only = Only((key, value) if equals else None, score_from, score_to)
+    accept = request.headers.get("accept", "")
+    if _wants(accept, JSONL):
+        return StreamingResponse(
+            _lines(services, run.judge, run_id, after, outcome, only), media_type="application/x-ndjson"
+        )
+    if _wants(accept, frozenset({PARQUET})):
+        return await _parquet(services, run, outcome, only)
 
     def page() -> list[tuple[int, str]]:
-        found = services.store.runs.results(run_id, after=after, limit=limit + 1, outcome=outcome)
+        found = services.store.runs.results(run_id, after=after, limit=limit + 1, outcome=outcome, only=only)
         now = services.judging.as_of_now
         return [(position, judgment_line(now(judgment, run.judge)).rstrip("\n")) for position, judgment in found]
 
@@ -407,18 +435,18 @@ async def read_results(
     return Response(content, media_type="application/json")
 
 
-def _wants_lines(accept: str) -> bool:
+def _wants(accept: str, wanted: frozenset[str]) -> bool:
     kinds = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
-    return any(kind in JSONL for kind in kinds)
+    return any(kind in wanted for kind in kinds)
 
 
 async def _lines(
-    services: Services, judge: Judge, run_id: str, after: int, outcome: Outcome | None
+    services: Services, judge: Judge, run_id: str, after: int, outcome: Outcome | None, only: Only
 ) -> AsyncIterator[str]:
     while True:
 
         def page(start: int = after) -> list[tuple[int, str]]:
-            found = services.store.runs.results(run_id, after=start, limit=_PAGE, outcome=outcome)
+            found = services.store.runs.results(run_id, after=start, limit=_PAGE, outcome=outcome, only=only)
             now = services.judging.as_of_now
             return [(position, judgment_line(now(judgment, judge))) for position, judgment in found]
 
@@ -427,6 +455,68 @@ async def _lines(
         if len(rows) < _PAGE:
             return
         after = rows[-1][0]
+
+
+async def _parquet(services: Services, run: Run, outcome: Outcome | None, only: Only) -> Response:
+    """A file made on the disk and sent from there: a million rows never stand in memory."""
+    handle, name = tempfile.mkstemp(suffix=".parquet")
+    os.close(handle)
+    path = pathlib.Path(name)
+
+    def make() -> None:
+        now = services.judging.as_of_now
+        try:
+            parquet(services.store, run.id, path, outcome=outcome, only=only, now=lambda one: now(one, run.judge))
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+    await asyncio.to_thread(make)
+    return FileResponse(
+        path, media_type=PARQUET, filename=f"{run.id}.parquet", background=BackgroundTask(path.unlink, missing_ok=True)
+    )
+
+
+@router.get(
+    "/runs/{run_id}/events",
+    summary="Watch a run",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Server-sent events: `progress` while the run goes on, one `end`, and then no more.",
+            "content": {"text/event-stream": {"example": _EVENT_EXAMPLE}},
+        },
+        **problems(*GUARDED, 404, 422),
+    },
+)
+@needs(Permission.READ_RUNS)
+async def watch_run(request: Request, run_id: RunId) -> Response:
+    """The run's state and counts when they change, every 2 seconds at most, from whichever process works on it.
+
+    The last event is `end` with the end state. A client that comes back gets the state of then.
+    """
+    services = services_of(request)
+    run = await _run(services, run_id)
+    return StreamingResponse(
+        watch(services.store, run), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+    )
+
+
+@router.delete(
+    "/runs/{run_id}",
+    summary="Delete a run",
+    response_class=Response,
+    responses={
+        **answers("The run is gone, and so many judgments with it.", {"id": "run_1", "n_judgments": 2}),
+        **problems(*GUARDED, 404, 409, 422),
+    },
+)
+@needs(Permission.DELETE_RUNS)
+async def delete_run(request: Request, run_id: RunId) -> Response:
+    """Delete an ended run with its cases and every judgment that no other run planned. 409 until it has ended."""
+    services = services_of(request)
+    n = await asyncio.to_thread(services.store.runs.delete, run_id)
+    return _json({"id": run_id, "n_judgments": n}, 200)
 
 
 @router.post(

@@ -7,6 +7,7 @@ import typer
 
 from judge_service.cli import (
     agreement,
+    db,
     demo,
     drift,
     gate,
@@ -51,6 +52,7 @@ app.command(name="drift", cls=DecidingCommand)(drift.drift)
 app.command(name="gate", cls=DecidingCommand)(gate.gate)
 app.command(name="report")(report.report)
 app.add_typer(runs.app, name="runs")
+app.add_typer(db.app, name="db")
 app.add_typer(rubrics.app, name="rubrics")
 app.add_typer(judges.app, name="judges")
 app.add_typer(sets.app, name="sets")

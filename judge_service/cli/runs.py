@@ -174,3 +174,76 @@ def _form_of(target: Path | None) -> Form:
     except ValueError:
         known = ", ".join(f".{form.value}" for form in Form)
         raise InvalidInput(fields=[FieldProblem("--out", f"must end in one of {known}, or say --form")]) from None
+
+
+@app.command("export")
+def export(
+    run_id: RunArgument,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", dir_okay=False, help="File to write, ending in .jsonl or .parquet."
+        ),
+    ],
+    outcome: Annotated[str | None, typer.Option(metavar="OUTCOME", help="Only judgments with this outcome.")] = None,
+    slice_: Annotated[
+        str | None, typer.Option("--slice", metavar="KEY=VALUE", help="Only cases with this metadata (or group).")
+    ] = None,
+    score_from: Annotated[float | None, typer.Option(metavar="X", help="Only scores of at least this.")] = None,
+    score_to: Annotated[float | None, typer.Option(metavar="X", help="Only scores of at most this.")] = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Write a run's judgments in case order to a file, whole or not at all."""
+    import os
+    import tempfile
+
+    from judge_service.domain.outcome import Outcome
+    from judge_service.errors import FieldProblem, InvalidInput, NotFound
+    from judge_service.runs.exports import jsonl, parquet
+    from judge_service.store import Only
+
+    kind = output.suffix.lower()
+    if kind not in (".jsonl", ".parquet"):
+        raise InvalidInput(fields=[FieldProblem("--output", "must end in .jsonl or .parquet")])
+    if outcome is not None and outcome not in set(Outcome):
+        raise InvalidInput(fields=[FieldProblem("--outcome", f"is one of {', '.join(Outcome)}")])
+    wanted = None if outcome is None else Outcome(outcome)
+    key, equals, value = (slice_ or "").partition("=")
+    if slice_ is not None and not (key and equals):
+        raise InvalidInput(fields=[FieldProblem("--slice", "must be KEY=VALUE, such as language=de")])
+    only = Only((key, value) if slice_ is not None else None, score_from, score_to)
+    with opened(database) as store:
+        if store.runs.get(run_id) is None:
+            raise NotFound(f"There is no run {run_id!r}.")
+        handle, name = tempfile.mkstemp(prefix=f".{output.name[:100]}.", dir=output.absolute().parent)
+        os.close(handle)
+        partial = Path(name)
+        try:
+            n = 0
+            if kind == ".parquet":
+                n = parquet(store, run_id, partial, outcome=wanted, only=only)
+            else:
+                with partial.open("w", encoding="utf-8", newline="\n") as file:
+                    for line in jsonl(store, run_id, outcome=wanted, only=only):
+                        file.write(line)
+                        n += 1
+            partial.chmod(0o644)
+            partial.replace(output)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+    typer.echo(f"Written: {output} ({n} judgments)")
+
+
+@app.command("delete")
+def delete(
+    run_id: RunArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    database: DatabaseOption = None,
+) -> None:
+    """Delete an ended run with its cases and the judgments that no other run planned."""
+    with opened(database) as store:
+        if not yes:
+            typer.confirm(f"Delete run {run_id} and its judgments for good?", abort=True, err=True)
+        n = store.runs.delete(run_id)
+    typer.echo(f"Deleted: {run_id} with {n} judgments")

@@ -22,6 +22,8 @@ class Permission(StrEnum):
     START_RUNS = "runs:create"
     READ_RUNS = "runs:read"
     CANCEL_RUNS = "runs:cancel"
+    DELETE_RUNS = "runs:delete"
+    """Delete ended runs with their judgments."""
     READ_STATISTICS = "statistics:read"
     """Measure judges on calibration sets."""
     CHECK_DRIFT = "drift:check"
@@ -53,6 +55,7 @@ _SCORE = _CATALOG | {
     Permission.CANCEL_RUNS,
 }
 _LEAD = _SCORE | {
+    Permission.DELETE_RUNS,
     Permission.DECLARE_RUBRICS,
     Permission.CHECK_JUDGES,
     Permission.READ_STATISTICS,

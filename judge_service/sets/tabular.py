@@ -15,7 +15,8 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import Any, BinaryIO
 
-from judge_service.errors import FieldProblem, InvalidInput, MissingDependency
+from judge_service.errors import FieldProblem, InvalidInput
+from judge_service.parquet import pyarrow_parquet
 from judge_service.runs.casefile import parse_line
 
 JSON_SUFFIX = ":json"
@@ -295,17 +296,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     return value
-
-
-def pyarrow_parquet() -> Any:
-    """The module `pyarrow.parquet`. Raises MissingDependency that says what to install."""
-    try:
-        from pyarrow import parquet
-    except ModuleNotFoundError as error:
-        raise MissingDependency(
-            "Parquet needs the extra `parquet`: pip install 'judge-service[parquet]'. JSON lines and CSV work without."
-        ) from error
-    return parquet
 
 
 _READERS: dict[FileKind, Callable[[BinaryIO, Source], Iterator[Row]]] = {

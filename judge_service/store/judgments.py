@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, select, update
+from sqlalchemy import Connection, Select, delete, exists, select, update
 from sqlalchemy.exc import IntegrityError
 
 from judge_service.domain.judgment import Judgment
@@ -19,10 +19,11 @@ from judge_service.domain.outcome import Outcome
 from judge_service.store.bulk import BulkInsert
 from judge_service.store.engine import Database
 from judge_service.store.lookups import Lookups
-from judge_service.store.tables import CallRow, JudgmentRow, table
+from judge_service.store.tables import CallRow, JudgmentRow, RunCaseRow, table
 
 JUDGMENTS = table(JudgmentRow)
 CALLS = table(CallRow)
+_CASES = table(RunCaseRow)
 _insert_judgments, _insert_calls = BulkInsert(JUDGMENTS), BulkInsert(CALLS)
 _USAGE = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 _BOOKKEEPING = ("superseded_at", "run_id")
@@ -118,6 +119,16 @@ class Judgments:
         )
         with self._database.read() as connection:
             return load(connection, query)
+
+    def forget_lone(self, before: datetime) -> int:
+        """Delete judgments made before that time that no run planned; how many were deleted."""
+        planned = exists().where(_CASES.c.identity == JUDGMENTS.c.identity)
+        lone = select(JUDGMENTS.c.id).where(JUDGMENTS.c.created_at < before, JUDGMENTS.c.run_id.is_(None), ~planned)
+        statement = delete(JUDGMENTS).where(JUDGMENTS.c.id.in_(lone.limit(PAGE)))
+        deleted = 0
+        while page := self._database.write(lambda connection: int(connection.execute(statement).rowcount)):
+            deleted += page
+        return deleted
 
     def _record(self, connection: Connection, entries: Sequence[_Entry]) -> list[Judgment]:
         for attempt in range(_CONFLICT_ATTEMPTS):

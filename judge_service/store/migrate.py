@@ -54,6 +54,26 @@ def upgrade(url: URL) -> None:
         engine.dispose()
 
 
+def found(url: URL) -> str | None:
+    """The revision of a database, None where there is none yet. Changes nothing.
+
+    Raises NewerDatabase, and StoreError for a database of another program or one that does not answer.
+    """
+    if url.get_backend_name() == "sqlite" and not _exists(url):
+        return None
+    engine = new_engine(url, migrating=True)
+    try:
+        with engine.connect() as connection:
+            _behind(connection)
+            if VERSION_TABLE not in inspect(connection).get_table_names():
+                return None
+            return str(connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar_one())  # noqa: S608
+    except SQLAlchemyError as error:
+        raise readable(error) from error
+    finally:
+        engine.dispose()
+
+
 def _exists(url: URL) -> bool:
     return url.database is not None and Path(url.database).exists()
 

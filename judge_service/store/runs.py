@@ -15,6 +15,8 @@ from sqlalchemy import (
     RowMapping,
     and_,
     cast,
+    delete,
+    exists,
     func,
     insert,
     not_,
@@ -102,6 +104,15 @@ class CallCount:
     cached: int
     failed: int
     further_attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Which results: scored from `score_from` to `score_to`, both included; of the slice (key, value as text)."""
+
+    slice: tuple[str, str] | None = None
+    score_from: float | None = None
+    score_to: float | None = None
 
 
 class Runs:
@@ -228,21 +239,47 @@ class Runs:
         return [PlannedCase.model_validate(dict(row)) for row in rows]
 
     def results(
-        self, run_id: str, *, after: int = -1, limit: int = 256, outcome: Outcome | None = None
+        self,
+        run_id: str,
+        *,
+        after: int = -1,
+        limit: int = 256,
+        outcome: Outcome | None = None,
+        only: "Only | None" = None,
     ) -> "Sequence[tuple[int, Judgment]]":
-        """The cases' current judgments with their positions, in planned order; cases not judged are left out."""
+        """The cases' current judgments with their positions, in planned order; cases not judged are left out.
+
+        `outcome` and `only` say which.
+        """
+        only = only or Only()
+        columns = [CASES.c.position, JUDGMENTS.c.id, *([CASES.c.case] if only.slice is not None else [])]
         query = (
-            select(CASES.c.position, JUDGMENTS.c.id)
+            select(*columns)
             .select_from(CASES.join(JUDGMENTS, _CURRENT))
-            .where(CASES.c.run_id == run_id, CASES.c.position > after)
+            .where(CASES.c.run_id == run_id)
             .order_by(CASES.c.position)
             .limit(limit)
         )
         if outcome is not None:
             query = query.where(JUDGMENTS.c.outcome == outcome.value)
+        if only.score_from is not None:
+            query = query.where(JUDGMENTS.c.score >= only.score_from)
+        if only.score_to is not None:
+            query = query.where(JUDGMENTS.c.score <= only.score_to)
         with self._database.read() as connection:
-            places = {row.id: row.position for row in connection.execute(query)}
-            judgments = load(connection, select(JUDGMENTS).where(JUDGMENTS.c.id.in_(places)))
+            places: dict[str, int] = {}
+            while len(places) < limit:
+                page = connection.execute(query.where(CASES.c.position > after)).all()
+                for row in page:
+                    if only.slice is None or _in_slice(row.case, *only.slice):
+                        places[row.id] = row.position
+                if len(page) < limit:
+                    break
+                after = page[-1].position
+            judgments = []
+            ids = list(places)[:limit]
+            for start in range(0, len(ids), _ROWS):
+                judgments += load(connection, select(JUDGMENTS).where(JUDGMENTS.c.id.in_(ids[start : start + _ROWS])))
         return sorted(((places[judgment.id], judgment) for judgment in judgments), key=lambda pair: pair[0])
 
     def rows(self, run_id: str) -> Iterator[ResultRow]:
@@ -454,11 +491,55 @@ class Runs:
 
         return self._database.write(work)
 
+    def delete(self, run_id: str) -> int:
+        """Delete an ended run with its cases and every judgment, superseded ones too, that no other run planned.
+
+        Returns the number of judgments deleted. Raises NotFound, and Conflict while the run has not ended.
+        """
+
+        def judgments(connection: Connection) -> int:
+            run = _must(connection, run_id, lock=True)
+            if not run.status.ended:
+                raise Conflict(f"Run {run_id} is {run.status}: cancel it and wait for its end before it is deleted.")
+            others = CASES.alias()
+            shared = exists().where(others.c.identity == JUDGMENTS.c.identity, others.c.run_id != run_id)
+            planned = exists().where(CASES.c.identity == JUDGMENTS.c.identity, CASES.c.run_id == run_id)
+            mine = select(JUDGMENTS.c.id).where(or_(JUDGMENTS.c.run_id == run_id, planned), ~shared).limit(_ROWS)
+            return int(connection.execute(delete(JUDGMENTS).where(JUDGMENTS.c.id.in_(mine))).rowcount)
+
+        deleted = 0
+        # In pages: a long transaction would hold up everyone who writes.
+        while page := self._database.write(judgments):
+            deleted += page
+        self._database.write(lambda connection: connection.execute(delete(RUNS).where(RUNS.c.id == run_id)).rowcount)
+        return deleted
+
+    def ended_before(self, time: datetime, *, limit: int = 100) -> "Sequence[Run]":
+        """Runs that ended before that time, oldest first."""
+        query = (
+            select(RUNS)
+            .where(RUNS.c.finished_at < time, RUNS.c.status.not_in([status.value for status in _OPEN]))
+            .order_by(RUNS.c.finished_at, RUNS.c.id)
+            .limit(limit)
+        )
+        with self._database.read() as connection:
+            return [_run(row) for row in connection.execute(query).mappings()]
+
     def open(self) -> "Sequence[Run]":
         """Runs that have not ended, oldest first."""
         query = select(RUNS).where(RUNS.c.status.in_([status.value for status in _OPEN]))
         with self._database.read() as connection:
             return [_run(row) for row in connection.execute(query.order_by(RUNS.c.created_at, RUNS.c.id)).mappings()]
+
+
+def _in_slice(case: Mapping[str, Any], key: str, value: str) -> bool:
+    metadata = case.get("metadata") or {}
+    if key not in metadata and key != "group":
+        return False
+    found = metadata.get(key) if key in metadata else case.get("group")
+    if isinstance(found, bool) or found is None:
+        return value == {True: "true", False: "false", None: "null"}[found]
+    return str(found) == value
 
 
 def _move(connection: Connection, run_id: str, from_: set[RunStatus], values: dict[str, Any]) -> bool:

@@ -1,11 +1,13 @@
 """The store: one object that opens a database and offers its subjects. Knows no HTTP and no judging."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 
 from judge_service import __version__
+from judge_service.store import maintenance
 from judge_service.store.assignments import Assignments
 from judge_service.store.cache import Cache
 from judge_service.store.calibrations import Calibrations
@@ -18,7 +20,7 @@ from judge_service.store.judges import Judges
 from judge_service.store.judgments import Judgments
 from judge_service.store.keys import Keys
 from judge_service.store.labels import Labels
-from judge_service.store.migrate import head, upgrade
+from judge_service.store.migrate import found, head, upgrade
 from judge_service.store.probes import Probes
 from judge_service.store.projects import Projects
 from judge_service.store.queue import HEARTBEAT_S, ChunkQueue
@@ -87,6 +89,19 @@ class Store:
     def shared_limits(self, *, expiry_s: float = EXPIRY_S) -> SharedLimits | None:
         """Limits that hold across processes; None on SQLite."""
         return None if self._database.is_sqlite else SharedLimits(self._database, expiry_s=expiry_s)
+
+    def backup(self, target: Path) -> None:
+        """Copy the database into a new SQLite file. Raises StoreError."""
+        maintenance.backup(self._database, target)
+
+    def verify(self) -> "Sequence[maintenance.Finding]":
+        """Every invariant with how many rows break it."""
+        return maintenance.verify(self._database)
+
+    @staticmethod
+    def revisions(url: str) -> tuple[str | None, str]:
+        """The revision of a database (None: there is none yet) and the one this program makes of it."""
+        return found(parse_url(url)), head()
 
     def check(self) -> None:
         """Read one row, to see that the database answers. Raises Unavailable or StoreError."""

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_service.errors import InvalidInput, MissingDependency
-from judge_service.sets.tabular import FileKind, csv_lines, guard, kind_of, pyarrow_parquet, unguard
+from judge_service.parquet import pyarrow_parquet
+from judge_service.sets.tabular import FileKind, csv_lines, guard, kind_of, unguard
 
 from .conftest import MakeFile
 
