@@ -174,6 +174,7 @@ def select(
     resamples: int = FAST_RESAMPLES,
     seed: int = DEFAULT_SEED,
     resampler: Resampler | None = None,
+    agreements: Sequence[Agreement] | None = None,
 ) -> Selection:
     """Choose among `candidates` by raw agreement over all expected cases, or say that it cannot be decided.
 
@@ -182,7 +183,8 @@ def select(
     verdict. Below `min_labels` (never less than 30) there is none either. `margin` is the non-inferiority margin for
     choosing a cheaper judge. Holm is over the judges compared with the leader. `optimism` is the bootstrap estimate of
     how much the best of these judges is overrated by having been chosen on these labels; it changes no verdict.
-    `resampler` is a bootstrap over the same cases whose draws are used.
+    `resampler` is a bootstrap over the same cases whose draws are used; `agreements` are those of the candidates'
+    verdicts, where they were made for other figures before.
     """
     if not candidates:
         raise InvalidStatisticInput("at least one judge is needed")
@@ -193,9 +195,11 @@ def select(
     if resampler is not None and resampler.n_cases != n:
         raise InvalidStatisticInput("the resampler is not over these cases")
     draws = resampler or Resampler(n, labels[0].groups, resamples=resamples, seed=seed)
-    agreements = [
+    agreements = agreements or [
         Agreement(paired, draws.with_types(joint_types(paired.judge, paired.human)) if n else None) for paired in labels
     ]
+    if any(not np.array_equal(made.labels.judge, own.judge) for made, own in zip(agreements, labels, strict=True)):
+        raise InvalidStatisticInput("the agreements are not of the candidates' verdicts")
     baseline = agreements[0].majority_baseline()
     floors = tuple(
         _floors(candidate, agreement, baseline, agreement_floor, human_agreement or {})

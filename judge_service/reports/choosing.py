@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from calibration.agreement import Agreement, PairedLabels
 from calibration.confidence import Forecasts
 from calibration.estimate import Estimate, Reason
 from calibration.intervals import clopper_pearson_upper
@@ -126,8 +127,17 @@ def choose(study: "Study") -> Choice:
             agreement_floor=study.choices.floor,
             human_agreement=_people(study),
             resampler=study.resampler,
+            agreements=[_agreement(study, place, policies[place], said[place]) for place in models],
         )
     return Choice(policies, thresholds, said, models, selection, floor, floor_of)
+
+
+def _agreement(study: "Study", place: int, policy: PolicyChoice, said: Sequence[str | None]) -> Agreement:
+    """The agreement of what the judge says under the policy: made once where that is its own."""
+    if not policy.changed:
+        return study.agreements[place]
+    labels = PairedLabels.of(said, study.labelled.human, study.classes, groups=study.labelled.groups)
+    return Agreement(labels, study.draws(labels.judge, labels.human))
 
 
 def _people(study: "Study") -> dict[str, float | None]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration import raters
-from calibration.agreement import PairedLabels
+from calibration.agreement import Agreement, PairedLabels
 from calibration.confidence import Forecasts
 from calibration.estimate import Estimate
 from calibration.headline import Headline, headline
@@ -129,12 +129,27 @@ class Study:
     @cached_property
     def figures(self) -> tuple[Headline, ...]:
         """The headline figures of each judge over the labelled cases, in the judges' order."""
-        return tuple(self._headline(column) for column in self.labelled.columns)
+        return tuple(
+            self._headline(column, agreement)
+            for column, agreement in zip(self.labelled.columns, self.agreements, strict=True)
+        )
 
     @cached_property
     def choice(self) -> Choice:
         """The order policy and threshold of each judge, and what the floors and comparisons say."""
         return choose(self)
+
+    @cached_property
+    def agreements(self) -> tuple[Agreement, ...]:
+        """The agreement of each judge with people; its draws are of cases alike in labels and in both orders."""
+        return tuple(self._agreement(column) for column in self.labelled.columns)
+
+    def _agreement(self, column: JudgeColumn) -> Agreement:
+        labels = self.paired(column)
+        if not self.n:
+            return Agreement(labels)
+        orders = [one for one in self.labelled.orders(column) if any(one)] if self.pairs else []
+        return Agreement(labels, self.draws(labels.judge, labels.human, *orders))
 
     def paired(self, column: JudgeColumn) -> PairedLabels:
         """The judge's and people's labels; `column` is one of `labelled`. A case without a verdict does not agree."""
@@ -175,7 +190,7 @@ class Study:
         """The report's draws for statistics that see no more of a case than these columns: the same, but faster."""
         return self.resampler.with_types(joint_types(*columns)) if self.n else self.resampler
 
-    def _headline(self, column: JudgeColumn) -> Headline:
+    def _headline(self, column: JudgeColumn, agreement: Agreement) -> Headline:
         options: dict[str, Any] = {}
         if self.source(column) is not None:
             options["confidence"] = self.stated(column)
@@ -190,4 +205,4 @@ class Study:
                 if any(chance is not None for chance in chance_ab):
                     options |= {"prob_a_ab": chance_ab, "prob_a_ba": chance_ba}
             options |= {"order_ab": ab, "order_ba": both}
-        return headline(self.paired(column), resampler=self.resampler, **options)
+        return headline(agreement.labels, resampler=agreement.resampler or self.resampler, **options)

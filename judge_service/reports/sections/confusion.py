@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from calibration.agreement import Agreement
 from calibration.resample import share
 from judge_service.reports.figures import shown
 from judge_service.reports.study import Study
@@ -22,9 +21,7 @@ def build(study: Study) -> dict[str, Any]:
 
     human = study.labelled.human
     judges = []
-    for column, figures in zip(study.labelled.columns, study.figures, strict=True):
-        labels = study.paired(column)
-        agreement = Agreement(labels, study.draws(labels.judge, labels.human) if study.n else None)
+    for column, figures, agreement in zip(study.labelled.columns, study.figures, study.agreements, strict=True):
         counts = agreement.counts
         judges.append(
             {
