@@ -1,6 +1,7 @@
 """Judges: which there are, how they are configured, and what each can enforce for each rubric."""
 
 import asyncio
+import dataclasses
 from typing import Annotated, Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -170,6 +171,53 @@ async def check_judge(request: Request, name: Name) -> dict[str, Any]:
     async with services.preflight.lock:
         found = [await asyncio.to_thread(_check, services, judge, rubric) for rubric in all_rubrics()]
     return {"judge": judge.name, "rubrics": found}
+
+
+@router.post(
+    "/judges/{name}/check",
+    summary="Check a judge with one call",
+    responses={
+        **answers(
+            "As without a call, and `call`: what the judge's model answered. Null for a panel, whose members are asked.",
+            {
+                "judge": "overlap",
+                "rubrics": [],
+                "call": {
+                    "ready": True,
+                    "constraint_honoured": True,
+                    "logprobs": True,
+                    "model": "judge-large-2026-05",
+                    "message": "answered within its schema",
+                },
+            },
+        ),
+        **problems(*GUARDED, 404),
+    },
+)
+@needs(Permission.CHECK_JUDGES)
+async def check_judge_with_a_call(request: Request, name: Name) -> dict[str, Any]:
+    """Ask a judge's model one tiny question whose only legal answer contradicts its prompt. Costs that one call.
+
+    A provider that drops the schema answers the prompt: `constraint_honoured` is false, and no such judge is usable
+    under enforcement. A model that cannot be reached is `ready: false` with the reason.
+    """
+    services = services_of(request)
+    compiled = await check_judge(request, name)
+    judge = _judge(services, name)
+    return {**compiled, "call": None if judge.panel else await _call(services, judge)}
+
+
+async def _call(services: Services, judge: Judge) -> dict[str, Any]:
+    try:
+        found = await services.judging.backends.get(judge).probe()
+    except JudgeServiceError as error:
+        message = redact(error.message)
+        return dict.fromkeys(("constraint_honoured", "logprobs"), None) | {
+            "ready": False,
+            "model": judge.model or None,
+            "message": message,
+        }
+    return dataclasses.asdict(found) | {"message": redact(found.message)}
 
 
 @router.get(

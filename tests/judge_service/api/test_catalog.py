@@ -105,8 +105,25 @@ async def test_a_check_says_per_rubric_what_is_enforced(connect):
     assert missing[0]["problem"]["code"] == "missing_model"
 
 
-async def test_only_leads_and_admins_check_judges(connect):
-    assert (await connect(Role.SCORE).get("/v1/judges/overlap/check")).status_code == 403
+async def test_a_check_with_a_call_says_what_the_model_answered(connect):
+    lead = connect(Role.LEAD)
+    body = (await lead.post("/v1/judges/overlap/check")).json()
+    assert body["rubrics"] == (await lead.get("/v1/judges/overlap/check")).json()["rubrics"]
+    assert body["call"] == {
+        "ready": True,
+        "constraint_honoured": None,
+        "logprobs": False,
+        "model": "baseline/overlap",
+        "message": "No model to reach.",
+    }
+    missing = (await lead.post("/v1/judges/embedded/check")).json()["call"]
+    assert missing["ready"] is False
+    assert "judge-service models pull" in missing["message"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_only_leads_and_admins_check_judges(connect, method):
+    assert (await connect(Role.SCORE).request(method, "/v1/judges/overlap/check")).status_code == 403
 
 
 async def test_a_key_is_made_shown_once_used_listed_and_revoked(connect, service):
