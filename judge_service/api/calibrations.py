@@ -30,7 +30,11 @@ Method = Literal["logistic", "temperature", "beta", "histogram", "isotonic", "no
 class CalibrationRequest(BaseModel):
     """Judges to measure on a frozen set."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        populate_by_name=True,
+        json_schema_extra={"examples": [{"set": "helpdesk@1", "judges": ["longer"], "split": "calibration"}]},
+    )
 
     set_name: str = Field(
         alias="set", min_length=1, max_length=80, description="`name@version`, or `name` for the newest version."

@@ -178,7 +178,7 @@ async def check_judge(request: Request, name: Name) -> dict[str, Any]:
     summary="Check a judge with one call",
     responses={
         **answers(
-            "As without a call, and `call`: what the judge's model answered. Null for a panel, whose members are asked.",
+            "As without a call, and `call`: what the model answered. Null for a panel, whose members are asked.",
             {
                 "judge": "overlap",
                 "rubrics": [],
