@@ -3,9 +3,10 @@
 Reads the data folder named by JUDGE_DATA_DIR (default ../shared/data), judges the shortest cases of each set with the
 real model under grammar enforcement, and prints one row per rubric and judge: outcomes, calls, how many replies fitted
 their schema, agreement with people, and for pairs the preference for the first slot. `--twice` judges everything again
-in a new engine state and compares the judgments byte for byte, then once more from the cache, counting calls.
+in a new engine state and compares the judgments byte for byte, then once more from the cache, counting calls; `--cached`
+does the last part alone.
 
-    python -m benchmarks.embedded_model [--twice] [--only RUBRIC] [--first COUNT]
+    python -m benchmarks.embedded_model [--twice | --cached] [--only RUBRIC] [--first COUNT]
 """
 
 import argparse
@@ -234,6 +235,7 @@ def main() -> None:
     """Print the figures."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--twice", action="store_true", help="judge again and compare byte for byte")
+    options.add_argument("--cached", action="store_true", help="judge again from the cache and count the calls made")
     options.add_argument("--only", choices=sorted(SETS), help="one rubric only")
     options.add_argument("--first", type=int, metavar="COUNT", help="the first cases of each set only")
     given = options.parse_args()
@@ -256,6 +258,7 @@ def main() -> None:
                 again = asyncio.run(judge_all(rubric, judge, cases))
                 same = sum(comparable(a) == comparable(b) for a, b in zip(judgments, again, strict=True))
                 print(f"  judged again, byte-identical: {share(same, len(cases))}", flush=True)
+            if given.twice or given.cached:
                 kept = asyncio.run(judge_all(rubric, judge, cases, cache))
                 asked = sum(not call.cached for judgment in kept for call in judgment.calls)
                 failed = sum(call.error is not None for judgment in judgments for call in judgment.calls)
