@@ -4,6 +4,7 @@ Knows no noun of the service. A page's text is escaped, and a name that a templa
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ class Link(NamedTuple):
 
 
 NAVIGATION: tuple[Link, ...] = (
+    Link("/projects", "Projects", Permission.MANAGE_PROJECTS),
     Link("/reports", "Reports", Permission.READ_STATISTICS),
     Link("/runs", "Runs", Permission.READ_RUNS),
     Link("/people", "People", Permission.MANAGE_USERS),
@@ -50,6 +52,18 @@ def _links(principal: Principal | None) -> list[Link]:
     ]
 
 
+def utc(at: datetime) -> str:
+    """A time for people: in UTC, to the minute, and saying so."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def reason_text(code: str) -> str:
+    """A reason code as a sentence, in the words of the reports."""
+    from judge_service.reports.render import reason_text as sentence
+
+    return sentence(code)
+
+
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     """The templates of all pages; `static(name)` in them is the address of a file."""
@@ -62,6 +76,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals.update(static=address, version=__version__)
+    made.filters.update(utc=utc, reason_text=reason_text)
     return made
 
 

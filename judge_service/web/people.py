@@ -18,11 +18,12 @@ from judge_service.gate.authentication import address_of
 from judge_service.gate.people import change_user, invite
 from judge_service.gate.problem import RETRY_AFTER_S
 from judge_service.gate.route import GuardedRoute, gate_of, needs, principal_of, public
-from judge_service.gate.sessions import Sessions, read_form
+from judge_service.gate.sessions import Sessions
 from judge_service.gate.signing_in import checked_name
 from judge_service.security.passwords import SHORTEST
 from judge_service.security.roles import Permission
 from judge_service.security.sessions import may_grant, safe_next
+from judge_service.web.forms import text_fields
 from judge_service.web.pages import render
 from judge_service.web.services import services_of
 
@@ -34,18 +35,6 @@ def _sessions(request: Request) -> Sessions:
     if sessions is None:
         raise Forbidden("Nobody can sign in here: the service runs without sessions.")
     return sessions
-
-
-async def _fields(request: Request, *names: str) -> dict[str, str]:
-    """The named text fields of a form; one that is missing is empty. Raises InvalidInput for a file or a double."""
-    form = await read_form(request)
-    found: dict[str, str] = {}
-    for name in names:
-        values = form.getlist(name)
-        if len(values) > 1 or any(not isinstance(value, str) for value in values):
-            raise InvalidInput(fields=[FieldProblem(name, f"{name} must be one text.")])
-        found[name] = str(values[0]) if values else ""
-    return found
 
 
 def _headers(error: JudgeServiceError) -> dict[str, str]:
@@ -98,7 +87,7 @@ def _sign_in(request: Request, way: str, *, error: JudgeServiceError | None = No
 async def sign_in(request: Request) -> Response:
     """Begin a session with a name and a password, or with an API key."""
     _sessions(request).check_site(request)
-    fields = await _fields(request, "name", "password", "key", "next")
+    fields = await text_fields(request, "name", "password", "key", "next")
     way = safe_next(fields["next"])
     signing_in, address = services_of(request).signing_in, address_of(request)
     try:
@@ -157,7 +146,7 @@ def _invitation(
 async def accept_invitation(request: Request, token: str) -> Response:
     """Make the user and sign in."""
     _sessions(request).check_site(request)
-    fields = await _fields(request, "name", "password")
+    fields = await text_fields(request, "name", "password")
     signing_in, address = services_of(request).signing_in, address_of(request)
     invitation = await signing_in.invitation(token, address=address)
     try:
@@ -203,7 +192,7 @@ async def _people(request: Request, *, link: str | None = None, error: JudgeServ
 async def invite_person(request: Request) -> HTMLResponse:
     """Make an invitation and show its link once."""
     services, principal = services_of(request), principal_of(request)
-    fields = await _fields(request, "role", "name")
+    fields = await text_fields(request, "role", "name")
     try:
         if fields["role"] not in list(Role):
             raise InvalidInput("Choose a role.", fields=[FieldProblem("role", "Choose a role.")])

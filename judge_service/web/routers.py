@@ -2,12 +2,15 @@
 
 from fastapi import APIRouter
 
-from judge_service.web import files, people, runs, selection_reports, start
+from judge_service.web import files, opening, people, projects, runs, selection_reports, start
 
 ROUTERS: tuple[APIRouter, ...] = (
     start.router,
-    people.router,
+    # `/projects/new` before `/projects/{id}`.
+    opening.router,
+    projects.router,
     selection_reports.router,
     runs.router,
+    people.router,
     files.router,
 )

@@ -1,0 +1,76 @@
+"""The service on a loopback port with people who are signed in, and what every page is held to."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from judge_service.app import Service, create_app
+from judge_service.domain.principal import Role
+from judge_service.domain.user import User
+from judge_service.security.sessions import PLAIN_COOKIE, new_id, new_session
+from judge_service.settings import Settings
+from judge_service.store.store import utc_now
+from tests.judge_service.serving import serving
+
+THEMES = ("light", "dark")
+WIDTHS = (390, 1280)
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@dataclass(slots=True)
+class Site:
+    """A running service. `service` is the same object that the server uses."""
+
+    service: Service
+    address: str
+
+    def person(self, name: str, role: Role = Role.ANNOTATE) -> User:
+        """A person who can sign in; the one of that name where there is one."""
+        users = self.service.store.users
+        user = User(id=new_id(), name=name, role=role, created_at=utc_now())
+        return users.named(name) or users.add(user)
+
+    def signed_in(self, browser: Browser, user: User, **options: Any) -> BrowserContext:
+        """A profile of a browser in which `user` is signed in."""
+        session, token = new_session(user_id=user.id, key_id=None, now=utc_now(), absolute=timedelta(hours=1))
+        self.service.store.users.begin(session)
+        context = browser.new_context(base_url=self.address, **options)
+        context.add_cookies([{"name": PLAIN_COOKIE, "value": token, "url": self.address}])
+        return context
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[Site]:
+    """A service with an empty database in `folder`."""
+    app = create_app(Settings(data_dir=folder, requests_per_minute=1_000_000))
+    with serving(app) as port:
+        # The port takes connections before the service has opened its parts; an answer comes after.
+        httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=60).raise_for_status()
+        yield Site(app.state.service, f"http://127.0.0.1:{port}")
+
+
+def watched(page: Page) -> list[str]:
+    """Everything that the console says from now on, errors of the page and of its policy among them."""
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    return said
+
+
+def violations(page: Page) -> list[str]:
+    """What axe finds by WCAG 2.2 A and AA and by best practice, as rule and place."""
+    found = Axe().run(page, options={"runOnly": {"type": "tag", "values": TAGS}}).response["violations"]
+    return [f"{one['id']}: {', '.join(str(node['target']) for node in one['nodes'])}" for one in found]
+
+
+def sideways(page: Page) -> int:
+    """By how many pixels the page itself, not a box in it, is wider than its window."""
+    width: int = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    return width
