@@ -10,6 +10,7 @@ from calibration.estimate import Estimate
 from calibration.power import labels_for_difference
 from calibration.resample import MIN_GROUPS
 from calibration.selection import MIN_OF_CLASS, Floors, PairedComparison, Selection
+from judge_service.domain.calibration_set import Split
 from judge_service.domain.judge import OrderPolicy
 from judge_service.reports.choosing import DESCRIBING, ThresholdChoice
 from judge_service.reports.floors import fallen
@@ -25,6 +26,11 @@ MARKS = {"select": "✓", "any_of": "≈", "none": "✕", "not_enough_evidence":
 """The mark of each pattern."""
 
 HOLDS = "Holds until the rubric, the judge, its model version or the set changes, and for 90 days at most."
+
+ON_DEVELOPMENT = (
+    "These labels are of the development split, on which prompts may have been chosen: confirm it on calibration or "
+    "release."
+)
 
 ASKING = {
     OrderPolicy.BOTH_ORDERS.value: "judging both orders",
@@ -53,6 +59,9 @@ class _Decision:
         self.selection = study.choice.selection
         self.n = study.n
         self.rubric = study.dataset.rubric.id
+        origin = study.labelled_set
+        tuned = origin is not None and Split.DEVELOPMENT in origin.splits
+        self.holds = f"{HOLDS} {ON_DEVELOPMENT}" if tuned else HOLDS
         self.place = {column.judge.name: place for place, column in enumerate(study.labelled.columns)}
 
     def made(self) -> dict[str, Any]:
@@ -214,7 +223,7 @@ class _Decision:
             "labels_needed": SELECTION,
             "missing_labels": max(0, SELECTION - self.n),
             "reasons": [text for text in reasons if text][:4],
-            "holds": HOLDS if pattern in ("select", "any_of") else None,
+            "holds": self.holds if pattern in ("select", "any_of") else None,
         }
         return found | more
 
@@ -229,7 +238,7 @@ class _Decision:
     def _reasons(self, selection: Selection, judge: str, best: str) -> list[str]:
         """At most four, in a fixed order."""
         found = [self._beside(judge), self._lead(selection, judge, best), self._keeps(judge), *self._fell(selection)]
-        return [text for text in (*found, HOLDS) if text]
+        return [text for text in (*found, self.holds) if text]
 
     def _beside(self, judge: str) -> str:
         assert self.selection is not None  # noqa: S101  # only judges with floors have reasons

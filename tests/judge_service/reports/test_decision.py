@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from judge_service.domain.calibration_set import Split
 from judge_service.domain.judge import OrderPolicy
-from judge_service.reports.decision import HOLDS, MARKS, decide
+from judge_service.reports.decision import HOLDS, MARKS, ON_DEVELOPMENT, decide
 from judge_service.reports.study import Choices, Study
 from tests.judge_service.reports.studies import FAST, Act, Pair, Reply, dataset_of, right, set_of, study_of
 
@@ -160,6 +161,14 @@ def test_without_a_frozen_set_nothing_is_chosen() -> None:
     assert found["sentence"] == "Not enough evidence to choose. Missing: the freeze of sim@1, which may still change."
     bare = replace(dataset, columns=())
     assert decide(Study(bare, FAST, labelled_set=set_of(bare)))["missing"]["what"] == "judges"
+
+
+def test_a_decision_on_the_development_split_is_to_be_confirmed() -> None:
+    dataset = dataset_of({"large": agreeing(0.9), "small": agreeing(0.7)}, 400)
+    found = decide(Study(dataset, FAST, labelled_set=set_of(dataset, split=Split.DEVELOPMENT)))
+    assert found["pattern"] == "select"
+    assert found["holds"] == f"{HOLDS} {ON_DEVELOPMENT}"
+    assert found["reasons"][-1] == found["holds"]
 
 
 def orders(flips: float, ties: bool) -> Act:
