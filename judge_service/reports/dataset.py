@@ -38,10 +38,22 @@ class LabelledItem:
 
 @dataclass(frozen=True, slots=True)
 class JudgeColumn:
-    """One judge's judgments over the items of a dataset, in their order; None where there is none."""
+    """One judge's judgments over the items of a dataset, in their order; None where there is none.
+
+    `calls` counts the requests behind judgments that were read without them, by judgment id; None: they hold their own.
+    """
 
     judge: Judge
     judgments: tuple[Judgment | None, ...]
+    calls: Mapping[str, int] | None = None
+
+    @property
+    def n_calls(self) -> int:
+        """Requests behind the judgments."""
+        made = [judgment for judgment in self.judgments if judgment is not None]
+        if self.calls is None:
+            return sum(len(judgment.calls) for judgment in made)
+        return sum(self.calls.get(judgment.id, 0) for judgment in made)
 
     @property
     def baseline(self) -> bool:
@@ -271,13 +283,15 @@ def slice_of(item: LabelledItem, key: str) -> str | None:
     return None
 
 
-def line_up(cases: Sequence[Case], judgments: Iterable[Judgment], judge: Judge) -> JudgeColumn:
+def line_up(
+    cases: Sequence[Case], judgments: Iterable[Judgment], judge: Judge, calls: Mapping[str, int] | None = None
+) -> JudgeColumn:
     """This judge's judgments in the order of `cases`.
 
     Not by the name in them: judges that are configured alike share their judgments, which name whoever came first.
     """
     by_case = {judgment.case_id: judgment for judgment in judgments}
-    return JudgeColumn(judge, tuple(by_case.get(case.id) for case in cases))
+    return JudgeColumn(judge, tuple(by_case.get(case.id) for case in cases), calls)
 
 
 def ended(judgments: Iterable[Judgment | None]) -> Mapping[str, int]:

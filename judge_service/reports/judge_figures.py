@@ -306,7 +306,7 @@ def cost(column: JudgeColumn) -> dict[str, Any]:
     seconds = sorted(judgment.latency_ms / 1000 for judgment in made)
     known = [judgment.usage.cost_usd for judgment in made if judgment.usage.cost_usd is not None]
     return {
-        "calls": sum(len(judgment.calls) for judgment in made),
+        "calls": column.n_calls,
         "prompt_tokens": _total([judgment.usage.prompt_tokens for judgment in made]),
         "completion_tokens": _total([judgment.usage.completion_tokens for judgment in made]),
         "cost_usd": sum(known) if known else None,

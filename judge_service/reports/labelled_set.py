@@ -120,7 +120,7 @@ def read_set(
     Without `split`: the cases of the splits in which every one of the judges has a judgment, or all of them where
     nobody judged; the release split of a frozen set is among them with `release` only, as it is scored once. Without
     `judges`: everyone who judged the set, in the order in which they first did. A judgment joins a case by id and
-    content. `configured` has the content hash of the configuration that is meant, by judge; otherwise it is that of the
+    content, and is read without its calls, which are counted only. `configured` has the content hash of the configuration that is meant, by judge; otherwise it is that of the
     judge's newest run.
     Raises NotFound for an unknown set, or a judge that did not judge it; InvalidInput when the judges have no split in
     common, or only a closed one.
@@ -160,7 +160,10 @@ def read_set(
         how["not_of_the_rubric"] += final.label is not None and usable is None
         items.append(LabelledItem(entry.case, usable, votes=votes, split=entry.split, given=mine))
     places = [item.case for item in items]
-    columns = tuple(line_up(places, judgments.values(), judge) for judge, judgments in given.values())
+    columns = tuple(
+        line_up(places, judgments.values(), judge, _calls(store, runs[name]))
+        for name, (judge, judgments) in given.items()
+    )
     splits = tuple(dict.fromkeys(entry.split for entry in cases))
     dataset = Dataset(found, version.id, f"Calibration set {version.id}", tuple(items), columns)
     return LabelledSet(
@@ -252,8 +255,8 @@ def _of_configuration(
     if not any(run.judge.panel for run in made):
         newest = ([run for run in made if run.judge.content_hash == wanted] or made)[-1].judge
         mine = [run for run in made if run.judge.content_hash == newest.content_hash]
-        return newest, mine, {found.case_id: found for run in mine for found in results(store, run.id)}
-    judged = [(run, list(results(store, run.id))) for run in made]
+        return newest, mine, {found.case_id: found for run in mine for found in results(store, run.id, calls=False)}
+    judged = [(run, list(results(store, run.id, calls=False))) for run in made]
     hashes = [found.judge_hash for _, judgments in judged for found in judgments]
     meant = wanted if wanted in hashes else hashes[-1] if hashes else None
     kept = [(run, [found for found in judgments if found.judge_hash == meant]) for run, judgments in judged]
@@ -262,9 +265,14 @@ def _of_configuration(
     return kept[-1][0].judge, [run for run, _ in kept], {one.case_id: one for _, found in kept for one in found}
 
 
-def results(store: Store, run_id: str) -> Iterator[Judgment]:
-    """The current judgments of a run's cases, in their order."""
+def _calls(store: Store, run_ids: Iterable[str]) -> dict[str, int]:
+    """Requests behind the judgments of runs, by judgment id: what is counted of calls, which are not read here."""
+    return {judgment_id: n for run_id in run_ids for judgment_id, n in store.runs.calls_of(run_id).items()}
+
+
+def results(store: Store, run_id: str, *, calls: bool = True) -> Iterator[Judgment]:
+    """The current judgments of a run's cases, in their order; without `calls` they hold none."""
     after = -1
-    while page := store.runs.results(run_id, after=after, limit=_PAGE):
+    while page := store.runs.results(run_id, after=after, limit=_PAGE, calls=calls):
         yield from (judgment for _, judgment in page)
         after = page[-1][0]

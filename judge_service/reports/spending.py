@@ -18,7 +18,7 @@ def spending(column: JudgeColumn) -> dict[str, Any]:
     each = sum(known) / len(known) if known else None
     return {
         "judged": len(made),
-        "calls": sum(len(judgment.calls) for judgment in made),
+        "calls": column.n_calls,
         "prompt_tokens": _total([judgment.usage.prompt_tokens for judgment in made]),
         "completion_tokens": _total([judgment.usage.completion_tokens for judgment in made]),
         "cost_usd": sum(known) if known else None,

@@ -1,36 +1,24 @@
-"""Groups and splits of an open set, and the checks that nothing leaks between splits.
+"""Groups and splits of an open set, and its freeze.
 
-Owns which texts of a case are compared and how a plan of splits is carried out. The methods are `calibration.splits`'s.
+Owns what becomes of proposed groups and how a plan of splits is carried out. The methods are `calibration`'s.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from calibration.duplicates import DEFAULT_THRESHOLD, CaseIndex, CaseLengths
 from calibration.estimate import InvalidStatisticInput
-from calibration.splits import (
-    DEFAULT_THRESHOLD,
-    group_cases,
-    leakage,
-    long_enough,
-    normalise,
-    split_of,
-    stratified_splits,
-)
-from judge_service.domain.calibration_set import Label, SetCase, SetVersion, Split, ToldVersion
-from judge_service.domain.case import Case
+from calibration.splits import split_of, stratified_splits
+from judge_service.domain.calibration_set import Label, SetVersion, Split, ToldVersion
 from judge_service.errors import Conflict, FieldProblem, InvalidInput
+from judge_service.sets.case_texts import reader, texts_of
+from judge_service.sets.leaks import find_leaks
 from judge_service.sets.versions import told
 from judge_service.store import Store
-from rubrics.model import Rubric
-from rubrics.registry import UnknownRubric, get_rubric
 
 MOST_SHOWN = 20
-_PROMPTS = ("prompt", "question")
-_ANSWERS = ("response_a", "response_b", "answer_a", "answer_b", "answer", "statement")
 
 
 class ProposedGroup(BaseModel):
@@ -58,16 +46,6 @@ class Grouping(BaseModel):
     applied: bool
 
 
-class Leak(BaseModel):
-    """Something that is in two splits. `kind`: `group`, `text`, or `few_shot` (an example of the rubric's prompt)."""
-
-    model_config = ConfigDict(frozen=True)
-
-    kind: str
-    what: str
-    case_ids: tuple[str, ...]
-
-
 class Splitting(BaseModel):
     """Cases and groups in each split."""
 
@@ -84,17 +62,24 @@ def propose_groups(
 ) -> Grouping:
     """Groups from given groups and near-duplicate texts; with `apply` they are stored.
 
-    A group keeps the name it was given; joined groups take the first one's. Holds the set's texts in memory.
+    A group keeps the name it was given; joined groups take the first one's. The set is read as a stream, and texts
+    again where they are compared: none is held.
     Raises Conflict for a frozen version.
     """
     version = _open(store, reference) if apply else store.sets.get(reference)
     if not 0 < threshold <= 1:
         raise InvalidInput(fields=[FieldProblem("threshold", "must be above 0 and at most 1")])
-    entries = list(store.sets.cases(version.id))
-    prompts, answers = _texts(entries)
-    given = [entry.case.group for entry in entries]
-    sources = [_sources(entry.case) for entry in entries]
-    found = group_cases(prompts, answers, sources=sources, given=given, threshold=threshold, seed=seed)
+    lengths = CaseLengths()
+    for entry in store.sets.cases(version.id):
+        lengths.add(texts_of(entry.case))
+    index = CaseIndex(lengths.words(), threshold=threshold, seed=seed)
+    ids: list[str] = []
+    given: list[str | None] = []
+    for entry in store.sets.cases(version.id):
+        index.add(texts_of(entry.case))
+        ids.append(entry.case.id)
+        given.append(entry.case.group)
+    found = index.groups(reader(store, version.id), given)
     members: dict[int, list[int]] = {}
     for place, number in enumerate(found.group):
         members.setdefault(number, []).append(place)
@@ -103,21 +88,20 @@ def propose_groups(
     changed = 0
     for places in members.values():
         named = [given[place] for place in places if given[place] is not None]
-        ids = [entries[place].case.id for place in places]
-        name = named[0] if named else f"near-{ids[0]}" if len(places) > 1 else None
+        name = named[0] if named else f"near-{ids[places[0]]}" if len(places) > 1 else None
         for place in places:
             if given[place] != name:
-                names[entries[place].case.id] = name
+                names[ids[place]] = name
                 changed += 1
         if len(places) > 1:
-            proposed.append(ProposedGroup(name=str(name), case_ids=tuple(ids)))
+            proposed.append(ProposedGroup(name=str(name), case_ids=tuple(ids[place] for place in places)))
     proposed.sort(key=lambda group: (-len(group.case_ids), group.name))
     if apply and names:
         store.sets.assign(version.id, groups=names)
     return Grouping(
         set_id=version.id,
         threshold=threshold,
-        n_cases=len(entries),
+        n_cases=len(ids),
         n_groups=len(members),
         largest=found.largest,
         changed=changed,
@@ -171,42 +155,6 @@ def split_set(
     )
 
 
-def find_leaks(store: Store, version: SetVersion) -> tuple[Leak, ...]:
-    """Every group and every text that stands in two splits, and examples of the rubric's prompt outside development."""
-    ids, groups, splits, whole, prompts = [], [], [], [], []
-    sources: list[list[str]] = []
-    for entry in store.sets.cases(version.id, as_frozen=True):
-        ids.append(entry.case.id)
-        groups.append(entry.group)
-        splits.append(entry.split.value)
-        # Hashes instead of texts: equal texts have equal ones, and a set may be large.
-        whole.append(_hashed(_whole(entry.case)))
-        sources.append([_hashed(normalise(text)) for text in _sources(entry.case) if long_enough(text)])
-        # Pairs on one prompt are not independent, whatever the answers are.
-        prompts.append(_hashed(normalise(_prompt(entry.case))) if "response_a" in entry.case.input else "")
-    found = leakage(groups, splits, texts=whole, few_shot=[_hashed(text) for text in _few_shot(version)])
-    of_group: dict[str, list[str]] = {}
-    for group, case_id in zip(groups, ids, strict=True):
-        of_group.setdefault(group, []).append(case_id)
-    leaks = [Leak(kind="group", what=str(group), case_ids=tuple(of_group[str(group)])) for group in found.groups]
-
-    def named(kind: str, places: Sequence[int]) -> Leak:
-        entry = store.sets.case(version.id, ids[places[0]])
-        text = "" if entry is None else _prompt(entry.case) or _whole(entry.case)
-        return Leak(kind=kind, what=text[:80], case_ids=tuple(ids[place] for place in places))
-
-    leaks.extend(named("text", places) for places in found.texts)
-    told = set(found.texts)
-    for places in _shared_sources(sources, splits):
-        if places not in told:
-            told.add(places)
-            leaks.append(named("text", places))
-    shared = leakage(groups, splits, texts=prompts).texts
-    leaks.extend(named("text", places) for places in shared if places not in told)
-    leaks.extend(named("few_shot", [place]) for place in found.few_shot)
-    return tuple(leaks)
-
-
 def freeze_set(store: Store, reference: str, *, spend: bool = False) -> ToldVersion:
     """Check the splits and freeze the version with the hash of its content; says which release cases are spent.
 
@@ -221,7 +169,7 @@ def freeze_set(store: Store, reference: str, *, spend: bool = False) -> ToldVers
         raise Conflict(f"The set {version.id} holds no case: there is nothing to freeze.")
     # Taken before the check: what changes after it has another hash and is refused by the freeze.
     digest = store.sets.digest(version.id)
-    leaks = find_leaks(store, version)
+    leaks = find_leaks(store, version, near=True)
     if leaks:
         raise Conflict(
             f"The set {version.id} cannot be frozen: {len(leaks)} groups or texts stand in more than one split. "
@@ -239,69 +187,6 @@ def _open(store: Store, reference: str) -> SetVersion:
     if version.status == "frozen":
         raise Conflict(f"The set {version.id} is frozen: make a new version from it and change that one.")
     return version
-
-
-def _texts(entries: Sequence[SetCase]) -> tuple[list[str], list[list[str]]]:
-    """The text that opens each case, and its answers by position. Prompts that are missing group nothing."""
-    prompts = [_prompt(entry.case) for entry in entries]
-    used = [name for name in _ANSWERS if any(isinstance(entry.case.input.get(name), str) for entry in entries)]
-    columns = []
-    for name in used:
-        values = [entry.case.input.get(name) for entry in entries]
-        columns.append([value if isinstance(value, str) else "" for value in values])
-    return prompts, columns
-
-
-def _prompt(case: Case) -> str:
-    found = [case.input.get(name) for name in _PROMPTS]
-    return next((text for text in found if isinstance(text, str)), "")
-
-
-def _sources(case: Case) -> list[str]:
-    """Texts that a case was made from: everything but its prompt and its answers, each by itself."""
-    own = (*_PROMPTS, *_ANSWERS)
-    return [text for name, value in sorted(case.input.items()) if name not in own for text in _texts_of(value)]
-
-
-def _shared_sources(sources: Sequence[Sequence[str]], splits: Sequence[str]) -> list[tuple[int, ...]]:
-    """Places of cases in several splits that hold one source text."""
-    held: dict[str, list[int]] = {}
-    for place, own in enumerate(sources):
-        for text in dict.fromkeys(own):
-            held.setdefault(text, []).append(place)
-    return list(dict.fromkeys(tuple(places) for places in held.values() if len({splits[i] for i in places}) > 1))
-
-
-def _whole(case: Case) -> str:
-    """Every text that a judge would be shown of the case, as one; mirrored pairs are one text."""
-    pair = {name: case.input[name] for name in ("response_a", "response_b") if name in case.input}
-    parts = [text for name, value in sorted(case.input.items()) if name not in pair for text in _texts_of(value)]
-    parts.extend(sorted(text for value in pair.values() for text in _texts_of(value)))
-    return "\x1f".join(parts)
-
-
-def _texts_of(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [normalise(value)]
-    if isinstance(value, Mapping):
-        return [text for _, part in sorted(value.items()) for text in _texts_of(part)]
-    if isinstance(value, list):
-        return [text for part in value for text in _texts_of(part)]
-    return []
-
-
-def _hashed(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest() if text else ""
-
-
-def _few_shot(version: SetVersion) -> list[str]:
-    if version.rubric is None:
-        return []
-    try:
-        rubric: Rubric[Any] = get_rubric(version.rubric)
-    except UnknownRubric:
-        return []
-    return [_whole(Case(id="example", input=dict(example.case))) for example in rubric.examples]
 
 
 def _labels(store: Store, version: SetVersion, ids: Sequence[str]) -> list[str]:

@@ -365,7 +365,7 @@ class _Plan:
             if option != "verdicts" and (there := run.judge.options.get(option)) != wanted:
                 differences.append({"case_id": None, "field": option, "stored": there, "given": wanted})
         seen: set[str] = set()
-        for judgment in results(store, run.id):
+        for judgment in results(store, run.id, calls=False):
             seen.add(judgment.case_id)
             entry = store.sets.case(self._version.id, judgment.case_id)
             verdicts = self._by_case.get(judgment.case_id)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from calibration.splits import normalise
+from calibration.duplicates import normalise
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.runs.casefile import case_fields
 from rubrics.model import Rubric

@@ -5,7 +5,7 @@ from collections import Counter
 from pydantic import BaseModel, ConfigDict
 
 from judge_service.domain.calibration_set import LabelCondition, SetUse, SetVersion, Spent
-from judge_service.sets.grouping import find_leaks
+from judge_service.sets.leaks import find_leaks
 from judge_service.store import Store
 
 LEAKS_UP_TO = 20_000

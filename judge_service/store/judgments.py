@@ -188,16 +188,16 @@ def _currents(identities: Sequence[str]) -> Select[Any]:
     return select(JUDGMENTS).where(JUDGMENTS.c.identity.in_(identities), JUDGMENTS.c.superseded_at.is_(None))
 
 
-def load(connection: Connection, query: Select[Any]) -> list[Judgment]:
-    """The judgments a query over the judgment table finds, with their calls, in the query's order."""
+def load(connection: Connection, query: Select[Any], *, calls: bool = True) -> list[Judgment]:
+    """The judgments a query over the judgment table finds, in the query's order; with their calls, or without any."""
     rows = [dict(row) for row in connection.execute(query).mappings()]
-    calls: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    ids = [row["id"] for row in rows]
+    made: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    ids = [row["id"] for row in rows] if calls else []
     for start in range(0, len(ids), PAGE):
         of = select(CALLS).where(CALLS.c.judgment_id.in_(ids[start : start + PAGE]))
         for call in connection.execute(of.order_by(CALLS.c.judgment_id, CALLS.c.position)).mappings():
-            calls[call["judgment_id"]].append(_call_fields(dict(call)))
-    return [_judgment(row, calls.get(row["id"], [])) for row in rows]
+            made[call["judgment_id"]].append(_call_fields(dict(call)))
+    return [_judgment(row, made.get(row["id"], [])) for row in rows]
 
 
 def _flat_usage(fields: dict[str, Any]) -> dict[str, Any]:

@@ -246,10 +246,11 @@ class Runs:
         limit: int = 256,
         outcome: Outcome | None = None,
         only: "Only | None" = None,
+        calls: bool = True,
     ) -> "Sequence[tuple[int, Judgment]]":
         """The cases' current judgments with their positions, in planned order; cases not judged are left out.
 
-        `outcome` and `only` say which.
+        `outcome` and `only` say which. Without `calls` the judgments hold none, which is most of what there is to read.
         """
         only = only or Only()
         columns = [CASES.c.position, JUDGMENTS.c.id, *([CASES.c.case] if only.slice is not None else [])]
@@ -279,7 +280,8 @@ class Runs:
             judgments = []
             ids = list(places)[:limit]
             for start in range(0, len(ids), _ROWS):
-                judgments += load(connection, select(JUDGMENTS).where(JUDGMENTS.c.id.in_(ids[start : start + _ROWS])))
+                page_of = select(JUDGMENTS).where(JUDGMENTS.c.id.in_(ids[start : start + _ROWS]))
+                judgments += load(connection, page_of, calls=calls)
         return sorted(((places[judgment.id], judgment) for judgment in judgments), key=lambda pair: pair[0])
 
     def rows(self, run_id: str) -> Iterator[ResultRow]:
@@ -335,6 +337,17 @@ class Runs:
         )
         with self._database.read() as connection:
             return CallCount(*connection.execute(query).one())
+
+    def calls_of(self, run_id: str) -> dict[str, int]:
+        """How many requests are behind each current judgment of the run, by judgment id; those without are left out."""
+        query = (
+            select(CALLS.c.judgment_id, func.count())
+            .select_from(CASES.join(JUDGMENTS, _CURRENT).join(CALLS, CALLS.c.judgment_id == JUDGMENTS.c.id))
+            .where(CASES.c.run_id == run_id)
+            .group_by(CALLS.c.judgment_id)
+        )
+        with self._database.read() as connection:
+            return {judgment_id: n for judgment_id, n in connection.execute(query)}
 
     def cases_of(self, run_id: str, identities: Sequence[str]) -> dict[str, Case]:
         """The planned cases of these identities, by identity."""

@@ -16,6 +16,7 @@ from calibration.agreement import Agreement, PairedLabels
 from calibration.annotator_test import alternative_annotator_test
 from calibration.bias import length_preference, length_regression, self_preference
 from calibration.confidence import Forecasts
+from calibration.duplicates import BandCurve, jaccard, near_duplicates, shingles
 from calibration.estimate import Estimate
 from calibration.intervals import bonett_price, mean_t, proportion
 from calibration.paired import clustered_error, paired_delta_by_slice
@@ -23,7 +24,7 @@ from calibration.position import order_policies, position_sensitivity
 from calibration.raters import ac1, alpha, fleiss_kappa, votes
 from calibration.resample import Resampler, enumerate_means
 from calibration.selection import pareto_front
-from calibration.splits import BandCurve, jaccard, leakage, near_duplicates, shingles
+from calibration.splits import leakage
 
 Input = dict[str, Any]
 Results = dict[str, Any]

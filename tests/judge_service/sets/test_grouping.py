@@ -1,12 +1,13 @@
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from judge_service.domain.calibration_set import SetCase, SetVersion, Split
 from judge_service.domain.case import Case
 from judge_service.errors import Conflict, InvalidInput
-from judge_service.sets.grouping import Leak, find_leaks, freeze_set, propose_groups, split_set
+from judge_service.sets.grouping import freeze_set, propose_groups, split_set
 from judge_service.sets.importing import import_cases
+from judge_service.sets.leaks import Leak, find_leaks
 from judge_service.store import Store
 from rubrics.registry import get_rubric
 
@@ -131,8 +132,8 @@ def test_what_changes_while_leaks_are_looked_for_is_not_frozen(store: Store, mon
     store.sets.create("s", "pairwise@1")
     store.sets.add_cases("s@1", entries(4))
 
-    def changing(store: Store, version: SetVersion) -> tuple[Leak, ...]:
-        found = find_leaks(store, version)
+    def changing(store: Store, version: SetVersion, *, near: bool) -> tuple[Leak, ...]:
+        found = find_leaks(store, version, near=near)
         store.sets.assign(version.id, splits={"c0": Split.RELEASE})
         return found
 
@@ -161,3 +162,80 @@ def test_cases_of_one_source_document_stay_together(lite: Store, file: MakeFile)
     import_cases(lite, "s", file(rows))
     assert [(leak.kind, leak.case_ids) for leak in find_leaks(lite, lite.sets.get("s"))] == [("text", ("a", "b"))]
     assert propose_groups(lite, "s").groups[0].case_ids == ("a", "b")
+
+
+SOURCE = (
+    "The kettle of {} holds one point seven litres of water and boils all of it in three minutes flat, after which it "
+    "switches itself off and keeps the water warm for a further hour unless somebody lifts it from its base."
+)
+
+
+def grounded(case_id: str, context: str, split: Split, group: str | None = None) -> SetCase:
+    fields = {"question": f"What of {case_id}?", "contexts": [context], "answer": f"So says {case_id}."}
+    return SetCase(case=Case(id=case_id, input=fields, group=group), split=split)
+
+
+def test_near_duplicate_sources_in_two_splits_block_the_freeze(store: Store) -> None:
+    store.sets.create("s", "faithfulness@1")
+    store.sets.add_cases(
+        "s@1",
+        [
+            grounded("a", SOURCE.format("Arden"), Split.CALIBRATION),
+            grounded("b", "Bread needs flour, water, salt, yeast and some hours of rest.", Split.RELEASE),
+            grounded("c", SOURCE.format("Cole"), Split.RELEASE),
+            grounded("d", SOURCE.format("Dunn"), Split.CALIBRATION),
+        ],
+    )
+    version = store.sets.get("s")
+    assert find_leaks(store, version) == ()
+    (leak,) = find_leaks(store, version, near=True)
+    assert leak == Leak(kind="near_duplicate", what="What of a?", case_ids=("a", "c", "d"))
+    with pytest.raises(Conflict, match="more than one split") as refused:
+        freeze_set(store, "s")
+    assert refused.value.extra["leaks"] == [leak.model_dump(mode="json")]
+    # The remedy that the refusal names.
+    assert propose_groups(store, "s", apply=True).groups[0].case_ids == ("a", "c", "d")
+    split_set(store, "s", {Split.CALIBRATION: 1, Split.RELEASE: 1})
+    assert freeze_set(store, "s").status == "frozen"
+
+
+def test_near_duplicate_prompts_and_answers_are_proposed_and_no_leak(lite: Store) -> None:
+    lite.sets.create("s", "faithfulness@1")
+    made = [
+        SetCase(
+            case=Case(
+                id=str(number),
+                input={"question": LONG.format(name), "contexts": [f"page {number}"], "answer": SOURCE.format(name)},
+            ),
+            split=split,
+        )
+        for number, (name, split) in enumerate([("please", Split.RELEASE), ("thanks", Split.CALIBRATION)])
+    ]
+    lite.sets.add_cases("s@1", made)
+    assert propose_groups(lite, "s").largest == 2
+    assert freeze_set(lite, "s").status == "frozen"
+
+
+def test_texts_are_read_where_they_are_compared_and_not_held(lite: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    lite.sets.create("s", "faithfulness@1")
+    plain = (
+        grounded(f"p{n}", f"alone {n} with {n * 7} words of {n * 13} its own {n * 17}", Split.RELEASE)
+        for n in range(300)
+    )
+    near = (grounded(f"n{n}", SOURCE.format(f"maker{n}"), Split.RELEASE) for n in range(20))
+    lite.sets.add_cases("s@1", plain)
+    lite.sets.add_cases("s@1", near)
+    read: list[int] = []
+    at = lite.sets.at
+
+    def counted(set_id: str, positions: Iterable[int]) -> dict[int, SetCase]:
+        found = at(set_id, positions)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(lite.sets, "at", counted)
+    found = propose_groups(lite, "s")
+    assert found.largest == 20
+    assert set(found.groups[0].case_ids) == {f"n{n}" for n in range(20)}
+    assert max(read) <= 20
+    assert sum(read) < 100

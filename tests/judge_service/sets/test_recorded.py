@@ -11,6 +11,10 @@ from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason, Outcome
 from judge_service.domain.run import RunStatus
 from judge_service.errors import Conflict, InvalidInput
+from judge_service.reports.dataset import line_up
+from judge_service.reports.judge_figures import cost
+from judge_service.reports.labelled_set import read_set
+from judge_service.reports.spending import spending
 from judge_service.sets.importing import ImportOptions, import_cases
 from judge_service.sets.recorded import VerdictOptions, import_verdicts, judge_name
 from judge_service.sets.tabular import Source
@@ -263,3 +267,24 @@ def test_what_a_rule_read_in_answers_is_a_recorded_judge(lite: Store, data: Data
 def _text(source: Source) -> str:
     with source.open() as file:
         return file.read().decode()
+
+
+def test_statistics_read_judgments_without_calls_and_count_them(store: Store, file: MakeFile) -> None:
+    pairs(store, file, "win", "flip", "half")
+    lines = [
+        line("win", "AB", "first"), line("win", "BA", "second"),
+        line("flip", "AB", "first"), line("flip", "BA", "first"),
+        line("half", "BA", "second"),
+    ]  # fmt: skip
+    (judge,) = import_verdicts(store, "s", file(lines, "verdicts.jsonl")).judges
+    found = read_set(store, "s")
+    (column,) = found.dataset.columns
+    assert [made is not None and made.calls for made in column.judgments] == [(), (), ()]
+    assert column.n_calls == 5
+    assert cost(column)["calls"] == spending(column)["calls"] == 5
+    (part,) = found.dataset.only([1, 2]).columns
+    assert part.n_calls == 3
+    # What is read with its calls counts its own.
+    whole = line_up([item.case for item in found.dataset.items], judged(store, judge.run_id).values(), column.judge)
+    assert whole.n_calls == 5
+    assert sum(store.runs.calls_of(judge.run_id).values()) == store.runs.call_count(judge.run_id).calls == 5
