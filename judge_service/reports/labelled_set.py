@@ -120,8 +120,8 @@ def read_set(
     Without `split`: the cases of the splits in which every one of the judges has a judgment, or all of them where
     nobody judged; the release split of a frozen set is among them with `release` only, as it is scored once. Without
     `judges`: everyone who judged the set, in the order in which they first did. A judgment joins a case by id and
-    content, and is read without its calls, which are counted only. `configured` has the content hash of the configuration that is meant, by judge; otherwise it is that of the
-    judge's newest run.
+    content, and is read without its calls, which are counted only. `configured` has the content hash of the
+    configuration that is meant, by judge; otherwise it is that of the judge's newest run.
     Raises NotFound for an unknown set, or a judge that did not judge it; InvalidInput when the judges have no split in
     common, or only a closed one.
     """

@@ -341,13 +341,13 @@ class Runs:
     def calls_of(self, run_id: str) -> dict[str, int]:
         """How many requests are behind each current judgment of the run, by judgment id; those without are left out."""
         query = (
-            select(CALLS.c.judgment_id, func.count())
+            select(CALLS.c.judgment_id, func.count().label("n"))
             .select_from(CASES.join(JUDGMENTS, _CURRENT).join(CALLS, CALLS.c.judgment_id == JUDGMENTS.c.id))
             .where(CASES.c.run_id == run_id)
             .group_by(CALLS.c.judgment_id)
         )
         with self._database.read() as connection:
-            return {judgment_id: n for judgment_id, n in connection.execute(query)}
+            return {row.judgment_id: row.n for row in connection.execute(query)}
 
     def cases_of(self, run_id: str, identities: Sequence[str]) -> dict[str, Case]:
         """The planned cases of these identities, by identity."""

@@ -82,7 +82,7 @@ def anchored(service: Service, n: int = 80, split: Split = Split.MONITORING, nam
     store = service.store
     version = store.sets.create(name, "pairwise@1")
     cases = [
-        Case(id=f"c-{i}", input={"prompt": f"Question {i}?", "response_a": f"a{i}", "response_b": f"b{i}"})
+        Case(id=f"c-{i}", input={"prompt": f"Question {i} of {name}?", "response_a": f"a{i}", "response_b": f"b{i}"})
         for i in range(n)
     ]
     store.sets.add_cases(version.id, [SetCase(case=case, split=split) for case in cases])
