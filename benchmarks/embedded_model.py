@@ -3,8 +3,8 @@
 Reads the data folder named by JUDGE_DATA_DIR (default ../shared/data), judges the shortest cases of each set with the
 real model under grammar enforcement, and prints one row per rubric and judge: outcomes, calls, how many replies fitted
 their schema, agreement with people, and for pairs the preference for the first slot. `--twice` judges everything again
-in a new engine state and compares the judgments byte for byte, then once more from the cache, counting calls; `--cached`
-does the last part alone.
+in a new engine state and compares the judgments byte for byte, then once more from the cache, counting calls.
+`--cached` does the last part alone.
 
     python -m benchmarks.embedded_model [--twice | --cached] [--only RUBRIC] [--first COUNT]
 """
