@@ -5,7 +5,7 @@ All show the one report object. Owns which figures stand in a comment. Computes 
 
 import io
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ def _part(part: Mapping[str, Any]) -> Iterator[str]:
     for reason in decision["reasons"]:
         yield f"- {escape(reason)}"
     yield ""
-    yield from _table(sections, facts)
+    yield from _table(sections, facts, decision["leading"])
     yield ""
     splits = f", {' and '.join(facts['splits'])} split" if facts["splits"] else ""
     status = f", {facts['set_status']}" if facts["set_status"] else ""
@@ -93,11 +93,14 @@ def _part(part: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def _table(sections: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[str]:
+def _table(sections: Mapping[str, Any], facts: Mapping[str, Any], leading: Sequence[str]) -> Iterator[str]:
     pairs = facts["kind"] == "pairwise"
     columns = ["Judge", "Agrees with people, %", "Kappa", *(["Same in both orders, %"] if pairs else [])]
     columns += ["No verdict", "ECE (by chance)", "US$ per 1,000", "Seconds p50 / p95"]
     rows = sections["judges"]["judges"]
+    if len(rows) > MOST_JUDGES:
+        # The judges that the decision is about must not be among those that are only counted.
+        rows = sorted(rows, key=lambda row: row["judge"] not in leading)
     yield "| " + " | ".join(columns) + " |"
     yield "| --- |" + " ---: |" * (len(columns) - 1)
     for row in rows[:MOST_JUDGES]:

@@ -16,7 +16,7 @@ from judge_service.domain.calibration_set import Split
 from judge_service.reports.render import to_html, to_json
 from judge_service.reports.sections import SECTIONS
 from judge_service.reports.selection import build_report
-from judge_service.reports.selection_forms import MOST_LINES, to_markdown, to_zip, write_tables
+from judge_service.reports.selection_forms import MOST_JUDGES, MOST_LINES, to_markdown, to_zip, write_tables
 from judge_service.reports.study import Choices, Study
 from judge_service.reports.tables import all_tables
 from tests.judge_service.reports.studies import FAST, Pair, Reply, dataset_of, right, row, section, set_of, study_of
@@ -189,6 +189,14 @@ def test_the_same_numbers_stand_in_json_and_tables(report: dict[str, Any], tmp_p
         for path in paths:
             assert packed.read(path.name) == path.read_bytes()
     assert to_zip(report) == to_zip(report)
+
+
+def test_a_comment_with_many_judges_shows_the_one_that_is_chosen() -> None:
+    judges = {f"J{place}": plain for place in range(MOST_JUDGES + 3)} | {"best": lambda pair: Reply.same(pair.label)}
+    summary = to_markdown(build_report(study_of(judges, 200, choices=QUICK)))
+    assert "| best | 100.0 (" in summary
+    assert "4 more judges are in the report." in summary
+    assert len(summary.splitlines()) <= MOST_LINES
 
 
 def test_the_annotator_test_needs_three_people_on_thirty_cases(report: dict[str, Any]) -> None:
