@@ -54,6 +54,10 @@ def report(
         Path | None,
         typer.Option("--out", "-o", metavar="PATH", help="File to write, or with csv a folder. Default: print."),
     ] = None,
+    charts: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write each chart there too, as SVG and PNG. Needs the extra `charts`."),
+    ] = None,
     form: Annotated[
         Form | None, typer.Option("--form", help="What to write. Default: by the file's name, else md.")
     ] = None,
@@ -107,6 +111,10 @@ def report(
         note(f"Written: {target_file}")
     else:
         typer.echo(render(found, written.value).decode(), nl=False)
+    if charts is not None:
+        from judge_service.reports.pictures import write_charts
+
+        note(f"Written: {len(write_charts(found, charts))} pictures in {charts}")
     decision = found["decision"]
     if target_file is not None:
         typer.echo(f"{decision['mark']} {decision['sentence']}")

@@ -104,6 +104,14 @@ class Part:
         """The rows of all other judges, which open on demand."""
         return [row for row in rows if row["judge"] not in self.marks and not row.get("baseline")]
 
+    def unmeasured(self, rows: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[list[str], str]]:
+        """Why a kind of bias was not measured, each reason once with its judges; NAME stands for a judge's name."""
+        found: dict[str, list[str]] = {}
+        for row in rows:
+            text = str(row[kind]["text"]).removeprefix("Not measured: ").replace(row["judge"], "NAME")
+            found.setdefault(text[0].upper() + text[1:], []).append(row["judge"])
+        return [(names, text) for text, names in found.items()]
+
     def listed(self, cases: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The first cases whose texts fit into the page together."""
         room = CASE_BYTES

@@ -3,12 +3,13 @@
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from calibration.estimate import REASON_TEXT, Reason
 from judge_service.assets import assets
@@ -57,6 +58,11 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.0f}" if seconds >= 100 else f"{seconds:.1f}" if seconds >= 1 else f"{seconds:.2f}"
 
 
+def code(text: str) -> Markup:
+    """Escaped text; what stands between backticks is code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  # escaped just now
+
+
 def money(dollars: float) -> str:
     """US dollars with as many decimals as are worth reading."""
     return cost.money(dollars)
@@ -81,7 +87,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(percent=percent, reason_text=reason_text, duration=duration, money=money, figure=figure)
+    environment.filters.update(
+        percent=percent, reason_text=reason_text, duration=duration, money=money, figure=figure, code=code
+    )
     environment.globals.update(
         tables=tables,
         OUTCOMES=OUTCOMES,
