@@ -85,9 +85,9 @@ class SharedGate:
                 await asyncio.to_thread(self._shared.leave, self._key, self._member)
 
     async def _wait_s(self) -> float:
-        here = self._held_until - self._clock.monotonic()
         # Simultaneous calls share one question to the database.
-        wait = max(here, await self._held.find(self._key) or 0.0)
+        elsewhere = await self._held.find(self._key) or 0.0
+        wait = max(self._held_until - self._clock.monotonic(), elsewhere)
         if wait <= 0 and (per_minute := self._limits.tokens_per_minute) is not None:
             wait = await asyncio.to_thread(self._shared.token_wait, self._key, per_minute)
         return wait

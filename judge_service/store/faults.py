@@ -36,6 +36,24 @@ def transient(error: BaseException) -> bool:
     )
 
 
+def lost(error: BaseException) -> SQLAlchemyError | None:
+    """The fault that ended a whole transaction, where `error` is it or came of it; None for a fault of one statement.
+
+    SQLite rolls back by itself when the disk is full, and its savepoints are gone then: what follows only says that.
+    """
+    seen: BaseException | None = error
+    for _ in range(20):
+        if seen is None:
+            return None
+        if isinstance(seen, DBAPIError) and any(words in str(seen.orig).lower() for words in _ENDS_ALL):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+_ENDS_ALL = ("disk is full", "no space left", "readonly", "read-only", "disk i/o error")
+
+
 def readable(error: SQLAlchemyError) -> StoreError | Unavailable:
     """What happened, without SQL, parameters or the database URL."""
     if transient(error):

@@ -111,12 +111,12 @@ class SharedLimits:
         """Count tokens that a call used."""
         statement = text(
             "INSERT INTO provider_tokens (key, second, tokens) "
-            "VALUES (:key, extract(epoch FROM clock_timestamp())::bigint, :tokens) "
+            "VALUES (:key, floor(extract(epoch FROM clock_timestamp()))::bigint, :tokens) "
             "ON CONFLICT (key, second) DO UPDATE SET tokens = provider_tokens.tokens + excluded.tokens"
         )
         old = text(
             "DELETE FROM provider_tokens WHERE key = :key "
-            "AND second < extract(epoch FROM clock_timestamp())::bigint - :window - 1"
+            "AND second < floor(extract(epoch FROM clock_timestamp()))::bigint - :window - 1"
         )
 
         def work(connection: Connection) -> None:
@@ -131,7 +131,7 @@ class SharedLimits:
             "SELECT coalesce(sum(tokens), 0) AS spent, "
             "coalesce(min(second) + :window + 1 - extract(epoch FROM clock_timestamp()), 0) AS seconds "
             "FROM provider_tokens WHERE key = :key "
-            "AND second >= extract(epoch FROM clock_timestamp())::bigint - :window"
+            "AND second >= floor(extract(epoch FROM clock_timestamp()))::bigint - :window"
         )
         with self._database.read() as connection:
             row = connection.execute(statement, {"key": key, "window": WINDOW_S}).one()

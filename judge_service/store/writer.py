@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from judge_service.errors import StoreError, Unavailable
-from judge_service.store.faults import readable, transient
+from judge_service.store.faults import lost, readable, transient
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
@@ -168,7 +168,7 @@ class Writer:
             except SQLAlchemyError as error:
                 pause = next(pauses, None) if transient(error) else None
                 if pause is None:
-                    fault = readable(error)
+                    fault = readable(lost(error) or error)
                     fault.__cause__ = error
                     return [_Answer(job, error=fault) for job in jobs]
                 self._pause.wait(pause)
@@ -186,7 +186,7 @@ class Writer:
                 values = jobs[0].apply(connection, [job.item for job in jobs])
             return [_Answer(job, value) for job, value in zip(jobs, values, strict=True)]
         except SQLAlchemyError as error:
-            if transient(error):
+            if transient(error) or lost(error) is not None:
                 raise
             if len(jobs) == 1:
                 fault: StoreError | Unavailable = readable(error)

