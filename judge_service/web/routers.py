@@ -2,13 +2,14 @@
 
 from fastapi import APIRouter
 
-from judge_service.web import files, opening, people, projects, runs, selection_reports, start
+from judge_service.web import disagreements, files, opening, people, projects, runs, selection_reports, start
 
 ROUTERS: tuple[APIRouter, ...] = (
     start.router,
     # `/projects/new` before `/projects/{id}`.
     opening.router,
     projects.router,
+    disagreements.router,
     selection_reports.router,
     runs.router,
     people.router,
