@@ -21,6 +21,18 @@ def visible(text: str) -> str:
     return _MISLEADING.sub(_written, text)
 
 
+def pieces(text: str) -> list[tuple[str, str | None]]:
+    """The text cut up: each piece with None, each misleading character with how `visible` writes it out."""
+    found: list[tuple[str, str | None]] = []
+    at = 0
+    for match in _MISLEADING.finditer(text):
+        written = _written(match)
+        if written != match.group():
+            found += [(text[at : match.start()], None), (match.group(), written)]
+            at = match.end()
+    return [*found, (text[at:], None)]
+
+
 def _written(match: re.Match[str]) -> str:
     character = match.group()
     if character in _JOINERS and _joins(match.string, match.start()):

@@ -6,7 +6,7 @@ Knows no database.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
@@ -16,6 +16,7 @@ from judge_service.annotation.shapes import (
     MOST_ITEMS,
     Answer,
     Choice,
+    Draft,
     Form,
     Item,
     Question,
@@ -34,6 +35,7 @@ from rubrics.sentences import split_sentences
 from rubrics.texts import Passage, numbered, says_nothing
 
 CANNOT_SAY = "cannot_say"
+A = TypeVar("A", bound=Answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +83,18 @@ def read_answer(
 
 
 def parse_answer(answer: Mapping[str, Any]) -> Answer:
-    """An answer or a draft, gaps allowed. Raises InvalidInput naming the field that has the wrong shape."""
+    """An answer, gaps allowed. Raises InvalidInput naming the field that has the wrong shape."""
+    return _parsed(Answer, answer)
+
+
+def parse_draft(draft: Mapping[str, Any]) -> Draft:
+    """A draft: an answer with gaps and its note. Raises as `parse_answer`."""
+    return _parsed(Draft, draft)
+
+
+def _parsed(shape: type[A], given: Mapping[str, Any]) -> A:
     try:
-        return Answer.model_validate(answer)
+        return shape.model_validate(given)
     except ValidationError as error:
         raise InvalidInput(fields=field_problems(error)) from None
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from judge_service.annotation.assisted import Suggestion, suggestions
-from judge_service.annotation.forms import ReadLabel, form_of, parse_answer, read_answer
+from judge_service.annotation.forms import ReadLabel, form_of, parse_draft, read_answer
 from judge_service.annotation.shapes import Form
 from judge_service.domain.annotation import Assignment, Progress, Project, ProjectCase, State
 from judge_service.domain.calibration_set import Label, LabelCondition, label_id
@@ -93,7 +93,7 @@ class Labelling:
         self, case: str, person: str, draft: Mapping[str, Any], draft_version: int, seconds: float | None = None
     ) -> Saved:
         """Keep an answer with gaps. Raises InvalidInput for another shape, StaleSave when another tab was faster."""
-        parse_answer(draft)
+        parse_draft(draft)
         return self._saved(self._store.assignments.keep_draft(case, person, draft, draft_version, seconds))
 
     def save(

@@ -132,3 +132,9 @@ class Answer(_Part):
 
     answers: dict[str, str] = Field(default_factory=dict)
     items: tuple[ItemAnswer, ...] = Field(default=(), max_length=MOST_ITEMS)
+
+
+class Draft(Answer):
+    """An answer that is kept and not saved, with the note that is being written."""
+
+    note: str | None = Field(default=None, max_length=ITEM_LENGTH)

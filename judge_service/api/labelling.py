@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge_service.annotation.labelling import Labelling, Saved, ShownCase
-from judge_service.annotation.shapes import Answer
+from judge_service.annotation.shapes import Answer, Draft
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.projects import ProjectId
 from judge_service.api.services import services_of
@@ -89,7 +89,7 @@ class DraftRequest(BaseModel):
         json_schema_extra={"examples": [{"draft": {"answers": {}, "items": []}, "draft_version": 0, "seconds": 4.2}]},
     )
 
-    draft: Answer
+    draft: Draft
     draft_version: int = Field(ge=0)
     seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="Active time so far.")
 
@@ -203,7 +203,7 @@ async def read_case(request: Request, case: CaseToken) -> ShownCase:
 @needs(Permission.LABEL)
 async def keep_draft(request: Request, case: CaseToken, body: DraftRequest) -> Saved:
     """Keep an answer with gaps; it survives a reload, another device and a new sign-in."""
-    draft = body.draft.model_dump(mode="json")
+    draft = body.draft.model_dump(mode="json", exclude_none=True)
     return await _do(
         request,
         lambda labelling, person: labelling.keep_draft(case, person, draft, body.draft_version, body.seconds),

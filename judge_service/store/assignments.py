@@ -183,7 +183,8 @@ class Assignments:
                 refused = EnoughLabels if place is None else None
             if refused is not None:
                 # Nothing is lost: what could not be saved stays as the draft.
-                _change(connection, found, draft=answer, draft_version=found.draft_version + 1)
+                draft = answer if save.note is None else answer | {"note": save.note}
+                _change(connection, found, draft=draft, draft_version=found.draft_version + 1)
                 return refused
             seconds = _seconds(found, save.seconds, now)
             if save.label is not None:

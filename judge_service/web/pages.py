@@ -35,6 +35,7 @@ class Link(NamedTuple):
 
 
 NAVIGATION: tuple[Link, ...] = (
+    Link("/label", "Label", Permission.LABEL),
     Link("/projects", "Projects", Permission.MANAGE_PROJECTS),
     Link("/reports", "Reports", Permission.READ_STATISTICS),
     Link("/runs", "Runs", Permission.READ_RUNS),

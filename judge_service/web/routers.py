@@ -2,10 +2,21 @@
 
 from fastapi import APIRouter
 
-from judge_service.web import disagreements, files, opening, people, projects, runs, selection_reports, start
+from judge_service.web import (
+    disagreements,
+    files,
+    labelling,
+    opening,
+    people,
+    projects,
+    runs,
+    selection_reports,
+    start,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     start.router,
+    labelling.router,
     # `/projects/new` before `/projects/{id}`.
     opening.router,
     projects.router,

@@ -1,0 +1,2 @@
+// Says before the first drawing that script works: what needs it is shown, what replaces it is not.
+document.documentElement.classList.add("js");
