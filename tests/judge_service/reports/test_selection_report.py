@@ -5,6 +5,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calibration.intervals import wilson
 from judge_service.domain.calibration_set import Split
+from judge_service.domain.planted import ProbeCounts, ProbeResult
+from judge_service.reports.planted import shown_result
 from judge_service.reports.render import to_html, to_json
 from judge_service.reports.sections import SECTIONS
 from judge_service.reports.selection import build_report
@@ -265,6 +269,31 @@ def test_planted_orders_are_shown_or_say_how_to_measure_them() -> None:
     assert row(report, "biases", "good")["planted"]["figures"]["all"]["moved"] == 3
     other = row(report, "biases", "plain")["planted"]
     assert (other["measured"], other["command"]) == (False, "judge-service judges probe plain")
+
+
+def test_a_kept_probing_is_a_row_with_its_rate_interval_and_date() -> None:
+    counts = ProbeCounts(probes=24, moved=3, held=16, broke=1, already=2, no_verdict=2)
+    result = ProbeResult(
+        id="prb_1",
+        judge="good",
+        judge_hash="0" * 64,
+        probe_set="abcdef123456" + "0" * 52,
+        total=counts,
+        by_rubric={"pairwise@1": counts},
+        by_kind={"fake_json": counts},
+        by_place={},
+        by_language={},
+        left_out={"refusal@1": "the judge has no answer for it"},
+        created_at=datetime(2026, 5, 4, tzinfo=UTC),
+    )
+    study = Study(dataset_of({"good": good}, 40), QUICK, probes={"good": shown_result(result)})
+    page = to_html(build_report(study))
+    low, high = wilson(3, counts.eligible)
+    assert f"{low * 100:.1f} to {high * 100:.1f}" in page
+    assert f"fake json 3 of {counts.eligible}" in page
+    assert "refusal@1: the judge has no answer for it" in page
+    assert "2026-05-04" in page
+    assert "probe set abcdef123456<" in page
 
 
 def test_cases_of_a_release_split_are_counted_and_not_shown() -> None:
