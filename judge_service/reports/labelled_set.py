@@ -226,6 +226,10 @@ def _judged(
     of_judge: dict[str, list[Run]] = {}
     left_out: list[str] = []
     for run in store.runs.of_source(source_of(version.id)):
+        if run.judge.backend == "recorded" and not run.planned:
+            # An import of verdicts that did not end: a part of them is no judge.
+            left_out.append(run.id)
+            continue
         if run.rubric_hash != rubric.content_hash:
             if run.rubric == rubric.id:
                 left_out.append(run.id)

@@ -207,7 +207,8 @@ def rules_in_words(rules: Rules | None = None, by: Sequence[str] = (), where: st
     words = [f"{name} {chosen[name]}" for name in usual if name not in ("resamples", "seed", "epsilon")]
     words = [word for word in words if word not in {f"{name} {usual[name]}" for name in usual}]
     words += [f"where {where}"] if where else []
-    words += [f"by {key}" for key in by]
+    # The same slices in another order, or named twice, are the same look.
+    words += [f"by {key}" for key in sorted(set(by))]
     return ", ".join(words) or USUAL_RULES
 
 

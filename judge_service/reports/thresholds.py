@@ -8,6 +8,7 @@ from calibration.agreement import Agreement, PairedLabels
 from calibration.confidence import Forecasts
 from calibration.estimate import Estimate, Reason
 from calibration.resample import Resampler
+from judge_service.domain.calibration_set import Split
 from judge_service.reports.dataset import Dataset, JudgeColumn
 from judge_service.reports.humans import as_json
 from judge_service.reports.rules import Rules
@@ -48,7 +49,8 @@ def thresholds(
     """One label against the rest by "score > threshold": at 0.5, and at the first threshold with the best F1.
 
     The score is the probability of the label where the judge gives one, else the judgment's score. Null for rubrics
-    without an ordered scale, where no `positive` was named.
+    without an ordered scale, where no `positive` was named. On release cases no threshold is chosen, unless cases are
+    named for it.
     """
     scale = dataset.rubric.scale
     if rules.positive is None and not scale.ordered:
@@ -60,7 +62,12 @@ def thresholds(
         return None
     values = [float(scores[i] or 0.0) for i in known]
     outcome = [truth[i] for i in known]
-    if tuned is None:
+    chosen: Estimate | None
+    if tuned is None and any(item.split is Split.RELEASE for item in dataset.items):
+        # Choosing on a test would spend it: that takes a threshold that is asked for.
+        chosen = None
+        source = "nothing: release cases choose no threshold unless `threshold_from` names them"
+    elif tuned is None:
         chosen = selective.threshold_by_f1(values, outcome)
         source = "the cases themselves, so it is optimistic"
     else:
@@ -78,7 +85,9 @@ def thresholds(
         "without_score": len(scores) - len(known),
         "best_f1_chosen_on": source,
         "above_0.5": _cut(dataset, scores, truth, 0.5, resampler),
-        "best_f1": None if chosen.value is None else _cut(dataset, scores, truth, chosen.value, resampler),
+        "best_f1": None
+        if chosen is None or chosen.value is None
+        else _cut(dataset, scores, truth, chosen.value, resampler),
     }
     forecasts = Forecasts.of(values, outcome)
     of_known = Resampler(len(known), [dataset.groups[i] for i in known], resamples=rules.resamples, seed=rules.seed)

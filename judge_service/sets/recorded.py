@@ -186,7 +186,9 @@ def import_verdicts(
         if plan.n_joined:
             plan.refuse_other_verdicts(store)
     at = now()
-    judges = [plan.store(store, n_cases, at) for plan in plans if plan.n_joined]
+    joined = [plan for plan in plans if plan.n_joined]
+    store.recorded.claim(version.id, [plan.run(at) for plan in joined])
+    judges = [plan.store(store, n_cases, at) for plan in joined]
     return ImportedVerdicts(
         set_id=version.id,
         file=source.name,
@@ -393,12 +395,12 @@ class _Plan:
             extra={"differences": differences[:MAX_PROBLEMS], "n_different": len(differences), "judge": self.name},
         )
 
-    def store(self, store: Store, n_cases: int, at: datetime) -> RecordedJudge:
-        """Record the judgments and the run that holds them."""
+    def run(self, at: datetime) -> Run:
+        """The run that holds the judgments: the same for the same verdicts."""
         failed = any(ending.startswith("judge_error") for ending in self._outcomes)
         all_failed = all(ending.startswith("judge_error") for ending in self._outcomes)
         status = RunStatus.FINISHED_WITH_ERRORS if failed else RunStatus.FINISHED
-        run = Run(
+        return Run(
             id=f"run_{content_hash([self._version.id, self._identities.hexdigest()])[:32]}",
             rubric=self._rubric.id,
             rubric_hash=self._rubric.content_hash,
@@ -411,6 +413,10 @@ class _Plan:
             started_at=at,
             finished_at=at,
         )
+
+    def store(self, store: Store, n_cases: int, at: datetime) -> RecordedJudge:
+        """Record the judgments under the run, which is claimed."""
+        run = self.run(at)
         there = store.runs.get(run.id)
         if there is None or not there.planned:
             self._record(store, run, at)
@@ -431,7 +437,6 @@ class _Plan:
         )
 
     def _record(self, store: Store, run: Run, at: datetime) -> None:
-        store.runs.create(run)
         position = 0
         waiting: list[Future[Judgment]] = []
         for batch in _batches(self._made(store, at)):

@@ -150,13 +150,13 @@ class Runs:
         if status is not None:
             query = query.where(RUNS.c.status == status.value)
         with self._database.read() as connection:
-            return [_run(row) for row in connection.execute(query).mappings()]
+            return [run_of(row) for row in connection.execute(query).mappings()]
 
     def of_source(self, source: str) -> "Sequence[Run]":
         """The runs with exactly this source, oldest first."""
         query = select(RUNS).where(RUNS.c.source == source).order_by(RUNS.c.created_at, RUNS.c.id)
         with self._database.read() as connection:
-            return [_run(row) for row in connection.execute(query).mappings()]
+            return [run_of(row) for row in connection.execute(query).mappings()]
 
     def plan(self, run_id: str, cases: Sequence[PlannedCase]) -> int:
         """Store the next planned cases; how many were new. Planning the same again is a no-op.
@@ -165,6 +165,8 @@ class Runs:
         """
 
         def work(connection: Connection) -> int:
+            # Before the look at what is there: two that plan the same take turns.
+            run = _must(connection, run_id, lock=True)
             positions = [case.position for case in cases]
             there_query = select(CASES.c.position, CASES.c.identity).where(
                 CASES.c.run_id == run_id, CASES.c.position.in_(positions)
@@ -179,7 +181,6 @@ class Runs:
             new = [case for case in cases if case.position not in there]
             if not new:
                 return 0
-            run = _must(connection, run_id, lock=True)
             if run.planned:
                 raise Conflict(f"Run {run_id} holds {run.n_planned} cases and no more can be added: start a new run.")
             doubled = select(CASES.c.identity).where(
@@ -536,13 +537,13 @@ class Runs:
             .limit(limit)
         )
         with self._database.read() as connection:
-            return [_run(row) for row in connection.execute(query).mappings()]
+            return [run_of(row) for row in connection.execute(query).mappings()]
 
     def open(self) -> "Sequence[Run]":
         """Runs that have not ended, oldest first."""
         query = select(RUNS).where(RUNS.c.status.in_([status.value for status in _OPEN]))
         with self._database.read() as connection:
-            return [_run(row) for row in connection.execute(query.order_by(RUNS.c.created_at, RUNS.c.id)).mappings()]
+            return [run_of(row) for row in connection.execute(query.order_by(RUNS.c.created_at, RUNS.c.id)).mappings()]
 
 
 def _in_slice(case: Mapping[str, Any], key: str, value: str) -> bool:
@@ -573,7 +574,7 @@ def _find(connection: Connection, run_id: str, *, lock: bool = False) -> Run | N
     query = select(RUNS).where(RUNS.c.id == run_id)
     # SQLite's write transactions exclude each other anyway; its dialect leaves FOR UPDATE out.
     row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
-    return None if row is None else _run(row)
+    return None if row is None else run_of(row)
 
 
 def _must(connection: Connection, run_id: str, *, lock: bool = False) -> Run:
@@ -583,5 +584,6 @@ def _must(connection: Connection, run_id: str, *, lock: bool = False) -> Run:
     return run
 
 
-def _run(row: RowMapping) -> Run:
+def run_of(row: RowMapping) -> Run:
+    """A run from its row."""
     return Run.model_validate(dict(row))

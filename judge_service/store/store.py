@@ -24,6 +24,7 @@ from judge_service.store.migrate import found, head, upgrade
 from judge_service.store.probes import Probes
 from judge_service.store.projects import Projects
 from judge_service.store.queue import HEARTBEAT_S, ChunkQueue
+from judge_service.store.recorded import RecordedRuns
 from judge_service.store.rubrics import Rubrics
 from judge_service.store.runs import Runs
 from judge_service.store.sets import Sets
@@ -43,6 +44,7 @@ class Store:
         self._database = database
         self.judgments = Judgments(database, clock)
         self.runs = Runs(database, clock)
+        self.recorded = RecordedRuns(database, self.runs, clock)
         self.chunks = Chunks(database, clock)
         self.keys = Keys(database, clock)
         self.users = Users(database, clock)

@@ -17,6 +17,7 @@ from judge_service.domain.outcome import Enforcement, JudgeErrorReason, Outcome
 from judge_service.errors import InvalidInput
 from judge_service.reports.dataset import Dataset, JudgeColumn, LabelledItem
 from judge_service.reports.labelled_set import final_label
+from judge_service.reports.measuring import rules_in_words
 from judge_service.reports.statistics import Rules, statistics
 from rubrics.registry import get_rubric
 
@@ -295,6 +296,31 @@ def test_splits_are_slices_too() -> None:
     split = Dataset(dataset.rubric, "set@1", "", items, dataset.columns)
     found = statistics(split, FAST, by=["split"])
     assert {part["value"]: part["n"] for part in found["slices"]["split"]} == {"calibration": 1, "release": 1}
+
+
+def test_release_cases_choose_no_threshold_unless_they_are_named() -> None:
+    dataset = singles([("supported", "supported", None, None), ("unsupported", "unsupported", None, None)] * 3)
+
+    def held(split: Split) -> Dataset:
+        items = tuple(LabelledItem(item.case, item.label, split=split) for item in dataset.items)
+        return Dataset(dataset.rubric, "set@1", "", items, dataset.columns)
+
+    def shown(split: Split, rules: Rules) -> Any:
+        return statistics(held(split), rules)["judges"][0]["thresholds"]
+
+    own = Rules(resamples=100, positive="supported")
+    assert shown(Split.CALIBRATION, own)["best_f1"]["f1"]["value"] == 1.0
+    closed = shown(Split.RELEASE, own)
+    assert closed["best_f1"] is None
+    assert "release cases choose no threshold" in closed["best_f1_chosen_on"]
+    assert closed["above_0.5"]["f1"]["value"] == 1.0
+    named = shown(Split.RELEASE, Rules(resamples=100, positive="supported", threshold_from="split=release"))
+    assert named["best_f1"]["f1"]["value"] == 1.0
+
+
+def test_the_order_of_slices_is_no_other_rule() -> None:
+    assert rules_in_words(by=["part", "lang"]) == rules_in_words(by=["lang", "part", "lang"]) == "by lang, by part"
+    assert rules_in_words(Rules(failures="tie"), ["part"], "lang=en") == "failures tie, where lang=en, by part"
 
 
 def test_preference_for_the_judges_own_family() -> None:

@@ -1,22 +1,26 @@
 import json
 import re
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason, Outcome
-from judge_service.domain.run import RunStatus
+from judge_service.domain.run import Run, RunStatus
 from judge_service.errors import Conflict, InvalidInput
 from judge_service.reports.dataset import line_up
 from judge_service.reports.judge_figures import cost
 from judge_service.reports.labelled_set import read_set
 from judge_service.reports.spending import spending
 from judge_service.sets.importing import ImportOptions, import_cases
-from judge_service.sets.recorded import VerdictOptions, import_verdicts, judge_name
+from judge_service.sets.recorded import ImportedVerdicts, VerdictOptions, import_verdicts, judge_name
 from judge_service.sets.tabular import Source
 from judge_service.store import Store
 
@@ -288,3 +292,79 @@ def test_statistics_read_judgments_without_calls_and_count_them(store: Store, fi
     whole = line_up([item.case for item in found.dataset.items], judged(store, judge.run_id).values(), column.judge)
     assert whole.n_calls == 5
     assert sum(store.runs.calls_of(judge.run_id).values()) == store.runs.call_count(judge.run_id).calls == 5
+
+
+def outcomes(work: Sequence[Callable[[], object]]) -> list[object]:
+    """What each piece of work gave, all begun at one moment."""
+    ready = threading.Barrier(len(work))
+
+    def one(each: Callable[[], object]) -> object:
+        ready.wait(30)
+        try:
+            return each()
+        except Conflict as error:
+            return error
+
+    with ThreadPoolExecutor(len(work)) as pool:
+        return list(pool.map(one, work))
+
+
+def test_of_two_files_at_one_moment_under_one_name_one_passes(database_url: str, file: MakeFile) -> None:
+    with Store.open(database_url) as first, Store.open(database_url) as second:
+        pairs(first, file, *(f"c{number}" for number in range(40)))
+        sources = [
+            file([line(f"c{number}", "AB", verdict) for number in range(40)], f"{verdict}.jsonl")
+            for verdict in ("first", "second")
+        ]
+        stores = [first, second]
+        # Both have seen that nobody has the name before one of them takes it.
+        looked = threading.Barrier(2)
+        for store in stores:
+            claim = store.recorded.claim
+
+            def late(set_id: str, runs: Sequence[Run], claim: Callable[..., None] = claim) -> None:
+                looked.wait(30)
+                claim(set_id, runs)
+
+            store.recorded.claim = late  # type: ignore[method-assign]
+        work = zip(stores, sources, strict=True)
+        found = outcomes([partial(import_verdicts, store, "s", source) for store, source in work])
+        (refused,) = (one for one in found if isinstance(one, Conflict))
+        (passed,) = (one for one in found if isinstance(one, ImportedVerdicts))
+        assert "other verdicts" in str(refused)
+        assert [problem.path for problem in refused.fields] == ["judge"]
+        (run,) = first.runs.of_source("set:s@1")
+        assert (run.id, run.planned, run.n_planned) == (passed.judges[0].run_id, True, 40)
+        assert {made.label for made in judged(first, run.id).values()} in ({"A"}, {"B"})
+
+
+def test_the_same_file_at_one_moment_is_imported_once(database_url: str, file: MakeFile) -> None:
+    with Store.open(database_url) as first, Store.open(database_url) as second:
+        pairs(first, file, *(f"c{number}" for number in range(40)))
+        source = file([line(f"c{number}", "AB", "first") for number in range(40)], "verdicts.jsonl")
+        found = outcomes([partial(import_verdicts, store, "s", source) for store in (first, second)])
+        assert all(isinstance(one, ImportedVerdicts) for one in found)
+        (run,) = first.runs.of_source("set:s@1")
+        assert (run.planned, run.n_planned, len(judged(first, run.id))) == (True, 40, 40)
+
+
+def test_an_interrupted_import_is_no_judge_and_gives_its_name_free(store: Store, file: MakeFile) -> None:
+    pairs(store, file, "a", "b")
+    wrong = file([line("a", "AB", "second"), line("b", "AB", "second")], "wrong.jsonl")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store.runs, "seal", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            import_verdicts(store, "s", wrong)
+    (left,) = store.runs.of_source("set:s@1")
+    assert not left.planned
+    found = read_set(store, "s")
+    assert (found.dataset.columns, found.left_out) == ((), (left.id,))
+    right = file([line("a", "AB", "first"), line("b", "AB", "first")], "right.jsonl")
+    with pytest.raises(Conflict, match="being imported now"):
+        import_verdicts(store, "s", right)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("judge_service.store.recorded.ABANDONED_AFTER", timedelta(0))
+        (judge,) = import_verdicts(store, "s", right).judges
+    assert [run.id for run in store.runs.of_source("set:s@1")] == [judge.run_id]
+    assert {made.label for made in judged(store, judge.run_id).values()} == {"A"}
+    assert import_verdicts(store, "s", right).judges[0].added == 0
