@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,15 +21,11 @@ from pathlib import Path
 FILL = "It depends on the contract and the date of delivery. " * 4
 REPLY = '{"rationale":"Both say the same.","verdict":"tie"}'
 JUDGES = f"""
-[[judges]]
-name = "instant"
+[judges.instant]
 backend = "scripted"
 order_policy = "single_ab"
-[judges.options]
-replies = ['{REPLY}']
-cycle = true
-[judges.limits]
-concurrency = 64
+options = {{ replies = ['{REPLY}'], cycle = true }}
+limits = {{ concurrency = 64 }}
 """
 
 
@@ -77,8 +74,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--connections", type=int, nargs="*", default=[1, 16, 64])
     parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--port", type=int, default=8765)
     given = parser.parse_args()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     program = [sys.executable, "-c", "from judge_service.cli.main import main; main()"]
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "judges.toml").write_text(JUDGES)
@@ -95,17 +93,17 @@ def main() -> None:
             text=True,
         )
         key = next(word for word in made.stdout.split() if word.startswith("jk_"))
-        server = subprocess.Popen([*program, "serve", "--port", str(given.port)], env=os.environ | settings)
+        server = subprocess.Popen([*program, "serve", "--port", str(port)], env=os.environ | settings)
         try:
             for _ in range(600):
                 try:
-                    asyncio.run(load(given.port, key, 1, 0.5, 1_000_000_000))
+                    asyncio.run(load(port, key, 1, 0.5, 1_000_000_000))
                     break
                 except OSError:
                     time.sleep(0.1)
             print(f"{'connections':>12}{'per second':>12}{'p50 ms':>9}{'p99 ms':>9}{'max ms':>9}", flush=True)
             for round_, connections in enumerate(given.connections, start=2):
-                took = sorted(asyncio.run(load(given.port, key, connections, given.seconds, round_ * 1_000_000_000)))
+                took = sorted(asyncio.run(load(port, key, connections, given.seconds, round_ * 1_000_000_000)))
                 p50, p99 = took[len(took) // 2] * 1000, took[int(len(took) * 0.99)] * 1000
                 rate = len(took) / given.seconds
                 print(f"{connections:>12}{rate:>12.0f}{p50:>9.2f}{p99:>9.2f}{took[-1] * 1000:>9.1f}", flush=True)

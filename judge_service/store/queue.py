@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import URL
 
@@ -50,10 +50,37 @@ class ChunkQueue:
             from pgqueuer.queries import Queries
         except ModuleNotFoundError as error:
             raise MissingDependency(f"Workers need the extra `postgres` ({error.name} is not installed).") from error
+
+        class Driver(PsycopgDriver):
+            """Listens on a connection of its own: a listening one keeps every other statement waiting for a second."""
+
+            def __init__(self, connection: "psycopg.AsyncConnection", listening: "psycopg.AsyncConnection") -> None:
+                super().__init__(connection)
+                self._ears = PsycopgDriver(listening)
+
+            async def add_listener(self, channel: str, callback: Callable[[str | bytes | bytearray], None]) -> None:
+                await self._ears.add_listener(channel, callback)
+
+            async def remove_listener(self, channel: str, callback: Callable[[str | bytes | bytearray], None]) -> None:
+                await self._ears.remove_listener(channel, callback)
+
+            async def __aenter__(self) -> Self:
+                await self._ears.__aenter__()
+                await super().__aenter__()
+                return self
+
+            async def __aexit__(self, *exc: object) -> None:
+                await super().__aexit__(*exc)
+                await self._ears.__aexit__(*exc)
+
         settings = DBSettings(db_schema=SCHEMA)
-        async with await psycopg.AsyncConnection.connect(self._address, autocommit=True) as connection:
+        connect = psycopg.AsyncConnection.connect
+        async with (
+            await connect(self._address, autocommit=True) as connection,
+            await connect(self._address, autocommit=True) as listening,
+        ):
             queries = Queries(
-                PsycopgDriver(connection),
+                Driver(connection, listening),
                 QueryBuilderEnvironment(settings),
                 QueryQueueBuilder(settings),
                 QuerySchedulerBuilder(settings),
