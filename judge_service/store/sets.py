@@ -31,6 +31,7 @@ from judge_service.domain.calibration_set import (
 from judge_service.domain.case import Case
 from judge_service.errors import Conflict, FieldProblem, InvalidInput, NotFound
 from judge_service.store import spent
+from judge_service.store.contents import content_key
 from judge_service.store.engine import Database
 from judge_service.store.spent import IS_SPENT, SET_CASES, SETS, USES
 from judge_service.store.tables import LabelRow, table
@@ -419,7 +420,7 @@ def _add(connection: Connection, set_id: str, cases: Sequence[SetCase], *, write
             select(func.max(SET_CASES.c.position)).where(SET_CASES.c.set_id == version.id)
         ).scalar_one()
         start = 0 if last is None else last + 1
-        rows = [_row(version.id, start + place, entry) for place, entry in enumerate(fresh.values())]
+        rows = [_row(version, start + place, entry) for place, entry in enumerate(fresh.values())]
         connection.execute(insert(SET_CASES), rows)
         more = SETS.c.n_cases + len(rows)
         connection.execute(update(SETS).where(SETS.c.id == version.id).values(n_cases=more))
@@ -450,13 +451,13 @@ def _differences(connection: Connection, set_id: str, cases: Sequence[SetCase]) 
     return differences, same
 
 
-def _row(set_id: str, position: int, entry: SetCase) -> dict[str, Any]:
+def _row(version: SetVersion, position: int, entry: SetCase) -> dict[str, Any]:
     return {
-        "set_id": set_id,
+        "set_id": version.id,
         "position": position,
         "case_id": entry.case.id,
         "imported_hash": entry.imported_hash,
-        "content_hash": entry.case.content_hash,
+        "content_hash": content_key(entry.case.input, version.rubric),
         "split": entry.split.value,
         "source_line": entry.source_line,
         "group": entry.case.group,

@@ -296,7 +296,7 @@ class SetRow(Base, table=True):
 class SetCaseRow(Base, table=True):
     """A case of a set. `imported_hash` is that of the case as its file had it, before groups were proposed.
 
-    `content_hash` covers the input only: by it a case is known in copies, new versions and other sets.
+    `content_hash` is `contents.content_key` of the input: by it a case is known in copies, new versions and other sets.
     """
 
     __tablename__ = "set_cases"

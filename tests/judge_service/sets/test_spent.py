@@ -1,14 +1,18 @@
 """A test case is known by its content: what is done with a copy of it is done with it."""
 
+from typing import Any
+
 import pytest
 
-from judge_service.domain.calibration_set import SpentBy, Split, UsePurpose
+from judge_service.domain.calibration_set import SetCase, SpentBy, Split, UsePurpose
+from judge_service.domain.case import Case
 from judge_service.errors import Conflict
 from judge_service.sets.grouping import freeze_set
 from judge_service.sets.importing import import_cases
 from judge_service.sets.summary import summarise
 from judge_service.sets.versions import new_version, view_cases
 from judge_service.store import Store
+from judge_service.store.contents import content_key
 
 from .conftest import MakeFile, pair
 
@@ -114,3 +118,54 @@ def test_a_configuration_is_scored_once_on_shared_cases(store: Store, file: Make
     assert store.sets.record_scores("other@1", {"judge": "h"}, "usual", again=True)[0].purpose is UsePurpose.TUNED
     assert release(store, "other@1") == []
     assert release(store, "s@1") == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("rubric", "fields", "copy"),
+    [
+        (
+            "faithfulness@1",
+            {"contexts": ["One page."], "answer": "So."},
+            {"question": None, "contexts": ["One page."], "answer": "So."},
+        ),
+        (
+            "faithfulness@1",
+            {"contexts": ["One page."], "answer": "So."},
+            {"contexts": [{"text": "One page.", "id": None}], "answer": "So."},
+        ),
+        ("faithfulness@1", {"answer": "So."}, {"contexts": [], "question": "", "answer": "So."}),
+        (
+            "pairwise@1",
+            {"prompt": "P?", "response_a": "a", "response_b": "b"},
+            {"question": "P?", "answer_a": "a", "answer_b": "b"},
+        ),
+        (None, {"anything": {"deep": [1]}}, {"anything": {"deep": [1], "more": None}, "other": {}}),
+    ],
+)
+def test_a_copy_that_says_no_more_is_the_same_case(
+    store: Store, rubric: str | None, fields: dict[str, Any], copy: dict[str, Any]
+) -> None:
+    for name, held in (("s", fields), ("copy", copy)):
+        store.sets.create(name, rubric)
+        store.sets.add_cases(f"{name}@1", [SetCase(case=Case(id=name, input=held), split=Split.RELEASE)])
+        freeze_set(store, name)
+    assert release(store, "s@1") == ["s"]
+    store.sets.record_use("copy@1", Split.RELEASE, "h", UsePurpose.TUNED)
+    assert release(store, "s@1") == []
+    # What is stored, and so the hash of the set, is what was given.
+    assert store.sets.case("copy@1", "copy").case.input == copy  # type: ignore[union-attr]
+
+
+def test_other_content_stays_another_case() -> None:
+    base = {"contexts": ["One page.", "", "Two."], "answer": "So."}
+    others = [
+        base | {"answer": "So"},
+        base | {"question": "Q?"},
+        base | {"contexts": ["One page.", "Two."]},
+        base | {"contexts": [{"text": "One page.", "title": "T"}, "", "Two."]},
+        base | {"answerable": False},
+    ]
+    keys = [content_key(fields, None) for fields in (base, *others)]
+    assert len(set(keys)) == len(keys)
+    # Of a rubric that is not known here, or that cannot read the case, the content is what is written.
+    assert content_key(base, "nobody@9") == content_key(base, "pairwise@1") == keys[0]

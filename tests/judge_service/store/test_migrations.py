@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from judge_service.domain.calibration_set import Label, SetUse, SetVersion
+from judge_service.domain.calibration_set import Label, SetCase, SetUse, SetVersion, SpentBy, Split, UsePurpose
 from judge_service.domain.call import Call, Usage
+from judge_service.domain.canonical import content_hash
+from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.principal import ApiKey
@@ -49,7 +51,7 @@ def test_a_second_start_changes_nothing(database_url: str) -> None:
     with Store.open(database_url) as store:
         assert store.judgments.current("work-1") == judgment()
         assert store.facts.all() == facts
-        assert store.schema_version == head() == "0010"
+        assert store.schema_version == head() == "0011"
     assert set(facts) == {"installation", "created_at", "created_by"}
 
 
@@ -199,3 +201,37 @@ def test_every_field_of_a_record_has_its_column() -> None:
     assert set(table(SetRow).c.keys()) == set(SetVersion.model_fields)
     assert set(table(LabelRow).c.keys()) == set(Label.model_fields)
     assert set(table(SetUseRow).c.keys()) == set(SetUse.model_fields)
+
+
+def test_spent_cases_are_known_by_what_they_say_after_an_upgrade(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def to_tenth(connection: object) -> None:
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", str(migrate.FOLDER))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0010")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "_run", to_tenth)
+        upgrade(parse_url(database_url))
+    old = Store(Database(parse_url(database_url)), lambda: NOON)
+    with monkeypatch.context() as patch:
+        # As that release knew a case.
+        patch.setattr("judge_service.store.sets.content_key", lambda fields, rubric: content_hash(fields))
+        for name, more in (("s", {}), ("copy", {"question": None})):
+            old.sets.create(name, "faithfulness@1")
+            case = Case(id=name, input={"contexts": ["One page."], "answer": "So."} | more)
+            old.sets.add_cases(f"{name}@1", [SetCase(case=case, split=Split.RELEASE)])
+            old.sets.freeze(f"{name}@1", old.sets.digest(f"{name}@1"))
+        old.sets.record_use("copy@1", Split.RELEASE, "h", UsePurpose.TUNED)
+        assert old.sets.split_counts("s@1")[Split.RELEASE] == 1
+    old.close()
+    with Store.open(database_url) as store:
+        assert store.sets.split_counts("s@1")[Split.RELEASE] == 0
+        (case,) = store.sets.spent("s@1").cases
+        assert (case.case_id, case.why, case.set_id) == ("s", SpentBy.TUNED, "copy@1")
+        assert store.sets.digest("s@1") == store.sets.get("s@1").content_hash
