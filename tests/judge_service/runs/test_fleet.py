@@ -1,0 +1,86 @@
+"""Runs through the queue, in one process: the whole life of a run without its own runner."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+from typer.testing import CliRunner
+
+from judge_service.cli.main import app
+from judge_service.domain.run import RunStatus
+from judge_service.judging.asking import FatalJudgeError
+from judge_service.runs.background import BackgroundRuns
+from judge_service.runs.exports import judgments_of
+from judge_service.runs.fleet import Fleet
+from judge_service.runs.local import LocalRunner
+from judge_service.runs.watching import watch
+from judge_service.store import Store
+from rubrics.registry import get_rubric
+from tests.judge_service.store.databases import Postgres
+
+from .fake import JUDGE, PAIRWISE, FakeJudging, by_number, cases
+
+
+@pytest.fixture
+def shared(postgres: Postgres) -> Iterator[Store]:
+    url = postgres.fresh()
+    with Store.open(url) as store:
+        yield store
+    postgres.drop(url)
+
+
+@asynccontextmanager
+async def working(store: Store, judging: FakeJudging) -> AsyncIterator[BackgroundRuns]:
+    queue = store.queue(heartbeat_s=1.0)
+    assert queue is not None
+    runner = LocalRunner(store, judging)
+    runs = BackgroundRuns(store, runner, get_rubric, fleet=Fleet(store, queue, runner, get_rubric))
+    await runs.resume_interrupted()
+    yield runs
+    await runs.aclose()
+
+
+async def ended(store: Store, runs: BackgroundRuns) -> RunStatus:
+    async for _ in watch(store, await runs.get("r")):
+        pass
+    return (await runs.get("r")).status
+
+
+async def test_a_run_is_judged_in_chunks_and_its_errors_again_when_that_is_wanted(shared: Store) -> None:
+    judging = FakeJudging(lambda case: "timeout" if case.id == "case-7" else by_number(case))
+    async with working(shared, judging) as runs:
+        await runs.submit(cases(30), PAIRWISE, JUDGE, run_id="r")
+        assert await ended(shared, runs) is RunStatus.FINISHED_WITH_ERRORS
+        assert judging.calls == 30
+        judging.answer = by_number
+        await runs.resume("r", retry_errors=True)
+        assert await ended(shared, runs) is RunStatus.FINISHED
+        assert judging.asked["case-7"] == 2
+        assert judging.calls == 31
+    assert [one.case_id for one in judgments_of(shared, "r")] == [case.id for case in cases(30)]
+
+
+async def test_a_refused_key_ends_the_run_for_all(shared: Store) -> None:
+    def refuse(_: object) -> str:
+        raise FatalJudgeError("401: the key is not valid")
+
+    async with working(shared, FakeJudging(refuse)) as runs:
+        await runs.submit(cases(30), PAIRWISE, JUDGE, run_id="r")
+        assert await ended(shared, runs) is RunStatus.FAILED
+        assert (await runs.get("r")).message == "401: the key is not valid"
+
+
+async def test_what_nobody_works_on_is_offered_again(shared: Store) -> None:
+    idle = LocalRunner(shared, FakeJudging())
+    await idle.plan(cases(20), PAIRWISE, JUDGE, run_id="r")
+    judging = FakeJudging()
+    async with working(shared, judging) as runs:
+        assert await ended(shared, runs) is RunStatus.FINISHED
+    assert judging.calls == 20
+
+
+def test_workers_need_postgresql(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_SERVICE_DATA_DIR", str(tmp_path))
+    result = CliRunner().invoke(app, ["worker"])
+    assert result.exit_code == 1
+    assert "Workers need a PostgreSQL database" in result.output
