@@ -1,22 +1,20 @@
 """`judge-service projects`: labelling projects opened, listed, measured, closed; cases drawn from a run."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from judge_service.cli.console import Commands, note, out, say_json
-from judge_service.cli.options import DatabaseOption, JsonOption, settings_for
+from judge_service.cli.opened import with_store
+from judge_service.cli.options import DatabaseOption, JsonOption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from judge_service.annotation.production import Sampled
     from judge_service.annotation.quality import Quality
     from judge_service.store import Store
 
 app = typer.Typer(cls=Commands, help="Open, list, measure and close labelling projects.", no_args_is_help=True)
-T = TypeVar("T")
 
 ProjectArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the project, as in `projects list`.")]
 
@@ -71,13 +69,13 @@ def open_(
         by = Principal(key_id="commandline0", name="command line", role=Role.ADMIN)
         return open_project(store, request, by).id
 
-    typer.echo(_with_store(database, work))
+    typer.echo(with_store(database, work))
 
 
 @app.command("list")
 def list_projects(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
     """List the projects, newest first."""
-    projects = _with_store(database, lambda store: store.projects.all())
+    projects = with_store(database, lambda store: store.projects.all())
     if as_json:
         say_json([project.model_dump(mode="json") for project in projects])
         return
@@ -104,7 +102,7 @@ def show(project_id: ProjectArgument, database: DatabaseOption = None, as_json: 
 
         return quality(store, project_id)
 
-    found = _with_store(database, work)
+    found = with_store(database, work)
     if as_json:
         say_json(found.model_dump(mode="json"))
         return
@@ -124,7 +122,7 @@ def show(project_id: ProjectArgument, database: DatabaseOption = None, as_json: 
 @app.command("close")
 def close(project_id: ProjectArgument, database: DatabaseOption = None) -> None:
     """Offer and take nothing any more; drafts are kept."""
-    project = _with_store(database, lambda store: store.projects.close(project_id, closed=True))
+    project = with_store(database, lambda store: store.projects.close(project_id, closed=True))
     typer.echo(f"{project.name} is closed.")
 
 
@@ -146,17 +144,7 @@ def sample(
 
         return sample_run(store, reference, SampleRequest(run=run, n=n, random_share=random_share))
 
-    found = _with_store(database, work)
+    found = with_store(database, work)
     typer.echo(
         f"{found.drawn} of {found.judged} judged cases drawn, {found.random} blindly; {found.cases.added} are new."
     )
-
-
-def _with_store(database: str | None, work: "Callable[[Store], T]") -> T:
-    from judge_service.runs.stored_rubrics import StoredRubrics
-    from judge_service.store import Store
-
-    settings = settings_for(database)
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
-    with Store.open(settings.database) as store, StoredRubrics(store):
-        return work(store)

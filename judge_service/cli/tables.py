@@ -11,6 +11,22 @@ MOST_PAIRS = 10
 """Pairs of judges, and reasons, up to which a terminal shows them."""
 
 
+def plain_table(*columns: str, title: str | None = None, gap: int = 2) -> "Table":
+    """A table without lines, under a bold title; `gap` blanks between columns."""
+    from rich.table import Table
+
+    return Table(
+        *columns,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, gap, 0, 0),
+        header_style="bold",
+    )
+
+
 def percent(row: Mapping[str, Any], name: str) -> str:
     """A figure with its interval on a second line, or the reason why there is none."""
     value = row[name]
@@ -34,21 +50,12 @@ def reason(code: str) -> str:
 def agreement_tables(rows: Sequence[Mapping[str, Any]]) -> "Iterator[Table]":
     """One table per group, a row per judge and strategy; the second line of a percentage is its 95% interval."""
     from rich.markup import escape
-    from rich.table import Table
 
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault(row["group"], []).append(row)
     for group, members in groups.items():
-        table = Table(
-            title=f"{escape(group)}, n = {members[0]['n']}",
-            title_justify="left",
-            title_style="bold",
-            box=None,
-            pad_edge=False,
-            padding=(0, 1, 0, 0),
-            header_style="bold",
-        )
+        table = plain_table(title=f"{escape(group)}, n = {members[0]['n']}", gap=1)
         table.add_column("Judge\nstrategy", overflow="fold", width=21)
         for title in ("Accuracy\n%", "AB first\n%", "BA first\n%", "Both\nright %", "Same in\nboth %"):
             table.add_column(title, justify="right", width=10)
@@ -119,9 +126,8 @@ def statistics_tables(found: Mapping[str, Any]) -> "Iterator[Table]":
 def _selection_table(found: Mapping[str, Any]) -> "Table":
     """The verdict in its fixed words, and a row a reason."""
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(title=f"Selection: {escape(found['verdict'])}", title_justify="left", title_style="bold", box=None)
+    table = plain_table(title=f"Selection: {escape(found['verdict'])}")
     table.add_column(header_style="dim")
     reasons = list(found["reasons"])
     for text in reasons[:MOST_PAIRS]:
@@ -134,9 +140,8 @@ def _selection_table(found: Mapping[str, Any]) -> "Table":
 def _comparisons_table(found: Mapping[str, Any]) -> "Table":
     """A row a pair of judges: the difference in agreement in points, and its p-value after Holm."""
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(title="Differences in agreement", title_justify="left", title_style="bold", box=None)
+    table = plain_table(title="Differences in agreement")
     table.add_column("First", overflow="fold", width=28)
     table.add_column("Second", overflow="fold", width=28)
     table.add_column("First - second\npoints", justify="right")
@@ -152,9 +157,8 @@ def _comparisons_table(found: Mapping[str, Any]) -> "Table":
 def _shares_table(title: str, rows: Sequence[Mapping[str, Any]]) -> "Table":
     """A row a slice and value: the count, the share, and what it is a share of."""
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(title=escape(title), title_justify="left", title_style="bold", box=None, header_style="bold")
+    table = plain_table(title=escape(title))
     table.add_column("Slice", overflow="fold", width=26)
     table.add_column("Value", overflow="fold", width=26)
     for name in ("Cases", "%", "Of"):
@@ -173,9 +177,8 @@ def _shares_table(title: str, rows: Sequence[Mapping[str, Any]]) -> "Table":
 def _refusals_table(title: str, rows: Sequence[Mapping[str, Any]]) -> "Table":
     """A row a slice: refusals where an answer was due, answers where none was, and labels that are missing."""
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(title=escape(title), title_justify="left", title_style="bold", box=None, header_style="bold")
+    table = plain_table(title=escape(title))
     table.add_column("Slice", overflow="fold", width=26)
     for name in (
         "Over-\nrefusal %",
@@ -202,17 +205,8 @@ def _refusals_table(title: str, rows: Sequence[Mapping[str, Any]]) -> "Table":
 
 def _statistics_table(title: str, n: int, tier: str, rows: Sequence[Mapping[str, Any]]) -> "Table":
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(
-        title=f"{escape(title)}\n{n} labelled cases: {tier}",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        header_style="bold",
-    )
+    table = plain_table(title=f"{escape(title)}\n{n} labelled cases: {tier}", gap=1)
     table.add_column("Judge", overflow="fold", width=26)
     for name in (
         "Agreement\n%",
@@ -245,9 +239,8 @@ def _statistics_table(title: str, n: int, tier: str, rows: Sequence[Mapping[str,
 def calibration_table(rows: Sequence[Mapping[str, Any]]) -> "Table":
     """What was measured and stored, a row a judge."""
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table("Judge", "Labels", "Agreement %", "Kappa", "Supports trust", "Confidence map", box=None)
+    table = plain_table("Judge", "Labels", "Agreement %", "Kappa", "Supports trust", "Confidence map")
     for row in rows:
         fitted = row["map"]
         said = "no confidence" if fitted is None else fitted["refused"] or f"{fitted['method']} {fitted['id']}"
@@ -265,9 +258,8 @@ def calibration_table(rows: Sequence[Mapping[str, Any]]) -> "Table":
 def rows_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> "Table":
     """Rows as they are, a column a name."""
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table = plain_table()
     for name in names:
         table.add_column(name.replace("_", " ").capitalize(), overflow="fold")
     for row in rows:
@@ -278,17 +270,8 @@ def rows_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> "Tabl
 def aggregate_tables(found: Mapping[str, Any]) -> "Iterator[Table]":
     """A run's numbers and those of its slices, then the shares of its labels, raw and corrected."""
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(
-        title=escape(f"{found['run']}: {found['rubric']} by {found['judge']}, {found['status']}"),
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        header_style="bold",
-    )
+    table = plain_table(title=escape(f"{found['run']}: {found['rubric']} by {found['judge']}, {found['status']}"))
     for name in ("Part", "Scored\nof", "Failed", "Mean score", "If all failed were\nworst / best"):
         table.add_column(name, justify="left" if name == "Part" else "right")
     parts = {"all": found}
@@ -305,12 +288,12 @@ def aggregate_tables(found: Mapping[str, Any]) -> "Iterator[Table]":
         )
     yield table
     if found["self_consistency"]["value"] is not None:
-        steady = Table("Repeats", "Mean vote share", "Unstable cases %", box=None, padding=(0, 2, 0, 0))
+        steady = plain_table("Repeats", "Mean vote share", "Unstable cases %")
         for name, part in parts.items():
             figures = (estimate(part["self_consistency"]), estimate(part["unstable"], share=True))
             steady.add_row(escape(name), *figures)
         yield steady
-    labels = Table("Label", "Share %", box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    labels = plain_table("Label", "Share %")
     fixed = found["corrected"]
     if fixed is not None:
         labels.add_column("Rogan-Gladen %", justify="right")
@@ -326,16 +309,9 @@ def aggregate_tables(found: Mapping[str, Any]) -> "Iterator[Table]":
 def comparison_table(found: Mapping[str, Any]) -> "Table":
     """The difference of two runs, and of their slices."""
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(
-        title=escape(f"{found['b']['run']} minus {found['a']['run']}: {found['n_paired']} cases scored in both"),
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        header_style="bold",
+    table = plain_table(
+        title=escape(f"{found['b']['run']} minus {found['a']['run']}: {found['n_paired']} cases scored in both")
     )
     for name in ("Part", "Pairs", "Difference", "Wins / losses / ties", "Verdict"):
         table.add_column(name)
