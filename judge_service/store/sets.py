@@ -100,12 +100,16 @@ class Sets:
         return sorted(map(_version, rows), key=lambda version: (version.name, version.version))
 
     def settle_rubric(self, set_id: str, rubric: str) -> SetVersion:
-        """Name the rubric of an open version that names none yet; one that is named stays."""
+        """Name the rubric of an open version that names none yet; one that is named stays.
+
+        From then on its cases are known as that rubric reads them.
+        """
 
         def work(connection: Connection) -> SetVersion:
             version = open_version(connection, set_id)
             if version.rubric is None:
                 connection.execute(update(SETS).where(SETS.c.id == version.id).values(rubric=rubric))
+                _know_again(connection, version.id, rubric)
             return _must(connection, version.id)
 
         return self._database.write(work)
@@ -484,6 +488,20 @@ def _content(connection: Connection, set_id: str) -> str:
     for digest in sorted(digests):
         total.update(digest)
     return total.hexdigest()
+
+
+def _know_again(connection: Connection, set_id: str, rubric: str) -> None:
+    query = select(SET_CASES.c.position, SET_CASES.c.input).where(SET_CASES.c.set_id == set_id)
+    place = (SET_CASES.c.set_id == set_id) & (SET_CASES.c.position == bindparam("place"))
+    statement = update(SET_CASES).where(place).values(content_hash=bindparam("key"))
+    after = -1
+    while True:
+        page = query.where(SET_CASES.c.position > after).order_by(SET_CASES.c.position).limit(PAGE)
+        rows = connection.execute(page).all()
+        if not rows:
+            return
+        connection.execute(statement, [{"place": row.position, "key": content_key(row.input, rubric)} for row in rows])
+        after = rows[-1].position
 
 
 def _counts_as(split: Split) -> Any:

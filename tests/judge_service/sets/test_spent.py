@@ -169,3 +169,16 @@ def test_other_content_stays_another_case() -> None:
     assert len(set(keys)) == len(keys)
     # Of a rubric that is not known here, or that cannot read the case, the content is what is written.
     assert content_key(base, "nobody@9") == content_key(base, "pairwise@1") == keys[0]
+
+
+def test_a_rubric_that_is_settled_later_says_what_cases_are(store: Store) -> None:
+    store.sets.create("s", "pairwise@1")
+    test = SetCase(case=Case(id="s", input={"prompt": "P?", "response_a": "a", "response_b": "b"}), split=Split.RELEASE)
+    store.sets.add_cases("s@1", [test])
+    freeze_set(store, "s")
+    store.sets.create("copy")
+    copied = Case(id="c", input={"question": "P?", "answer_a": "a", "answer_b": "b"})
+    store.sets.add_cases("copy@1", [SetCase(case=copied, split=Split.CALIBRATION)])
+    store.sets.settle_rubric("copy@1", "pairwise@1")
+    with pytest.raises(Conflict, match="stand in the release split of s@1"):
+        freeze_set(store, "copy")
