@@ -38,14 +38,20 @@ def public_options(options: dict[str, Any]) -> dict[str, Any]:
     return {name: shown(name, value) for name, value in options.items()}
 
 
-def public_judge(judge: "Judge") -> dict[str, Any]:
-    """A judge as JSON, with its hash and without secrets."""
+def public_judge(judge: "Judge", roster: "Roster") -> dict[str, Any]:
+    """A judge as JSON, without secrets and with its hash: null for a panel whose members are not all there."""
+    from judge_service.errors import NotFound
+
     shown = judge.model_dump(mode="json", exclude={"options"})
-    return {**shown, "options": public_options(judge.options), "content_hash": judge.content_hash}
+    try:
+        own: str | None = roster.hash_of(judge)
+    except NotFound:
+        own = None
+    return {**shown, "options": public_options(judge.options), "content_hash": own}
 
 
-def _chosen(names: list[str] | None) -> "tuple[Judge, ...]":
-    roster = _roster()
+def _chosen(names: list[str] | None, roster: "Roster | None" = None) -> "tuple[Judge, ...]":
+    roster = roster or _roster()
     return tuple(roster.get(name) for name in names) if names else roster.all()
 
 
@@ -65,9 +71,10 @@ def _roster() -> "Roster":
 @app.command("list")
 def list_judges(as_json: JsonOption = False) -> None:
     """List the judges: the built-in ones and those of the judges file."""
-    judges = _chosen(None)
+    roster = _roster()
+    judges = _chosen(None, roster)
     if as_json:
-        say_json([public_judge(judge) for judge in judges])
+        say_json([public_judge(judge, roster) for judge in judges])
         return
     from rich.markup import escape
     from rich.table import Table
@@ -87,7 +94,8 @@ def list_judges(as_json: JsonOption = False) -> None:
 @app.command("show")
 def show_judge(name: JudgeNameArgument, as_json: JsonOption = False) -> None:
     """Show everything about one judge, without secrets."""
-    shown = public_judge(_chosen([name])[0])
+    roster = _roster()
+    shown = public_judge(roster.get(name), roster)
     if as_json:
         say_json(shown)
         return

@@ -110,10 +110,7 @@ class Judging:
 
     def judge_hash(self, judge: Judge) -> str:
         """The judge's hash; a panel's covers its members too."""
-        if not judge.panel:
-            return judge.content_hash
-        members = [self.roster.get(name).content_hash for name in judge.panel]
-        return content_hash([judge.content_hash, members])
+        return self.roster.hash_of(judge)
 
     def identity(self, case: Case, rubric: Rubric[Any], judge: Judge) -> str:
         """Names the work: rubric, judge and its model's revision, case id and case content as the rubric reads it.

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from judge_service.domain.canonical import content_hash
 from judge_service.domain.judge import ConfidenceSource, Judge, Limits, OrderPolicy
 from judge_service.errors import ConfigurationError, FieldProblem, NotFound
 from judge_service.judging.cases import field_problems
@@ -135,6 +136,12 @@ class Roster:
             hint = f"Did you mean {', '.join(near)}?" if near else f"Known judges: {', '.join(self._judges)}."
             raise NotFound(f"There is no judge named {name[:80]!r}. {hint}")
         return judge
+
+    def hash_of(self, judge: Judge) -> str:
+        """The judge's hash; a panel's covers its members too. Raises NotFound for a member that is not there."""
+        if not judge.panel:
+            return judge.content_hash
+        return content_hash([judge.content_hash, [self.get(name).content_hash for name in judge.panel]])
 
     def all(self) -> tuple[Judge, ...]:
         """Every judge, built-in ones first."""

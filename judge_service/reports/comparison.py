@@ -26,6 +26,7 @@ from judge_service.reports.aggregates import (
     units_of,
 )
 from judge_service.reports.examples import Example, example_rows
+from judge_service.reports.hashes import judge_hashes
 from judge_service.store import ResultRow, Store
 from rubrics.model import Rubric
 from rubrics.registry import UnknownRubric, get_rubric
@@ -156,8 +157,15 @@ def differences(runs: Sequence[Run], tables: Sequence[Table]) -> tuple[list[Fiel
     if all(kinds) and kinds[0] != kinds[1]:
         said = f"Their enforcement differs ({', '.join(kinds[0])} and {', '.join(kinds[1])})."
         reasons.append(FieldProblem("enforcement", said))
-    if runs[0].judge.content_hash != runs[1].judge.content_hash:
-        notes.append(f"Different judges ({runs[0].judge.name} and {runs[1].judge.name}): the difference is theirs too.")
+    made = [
+        judge_hashes(run, (row.judge_hash for row in table.values())) for run, table in zip(runs, tables, strict=True)
+    ]
+    if made[0] != made[1]:
+        names = [run.judge.name for run in runs]
+        said = f"Different judges ({names[0]} and {names[1]})"
+        if names[0] == names[1]:
+            said = f"Different configurations of {names[0]}"
+        notes.append(f"{said}: the difference is theirs too.")
     models = [sorted({str(row.model) for row in table.values() if _counted(row) is not None}) for table in tables]
     if all(models) and models[0] != models[1] and not notes:
         notes.append(f"Different judge models ({', '.join(models[0])} and {', '.join(models[1])}) answered.")

@@ -21,6 +21,7 @@ from judge_service.domain.canonical import content_hash
 from judge_service.domain.outcome import Outcome
 from judge_service.errors import Conflict, FieldProblem, InvalidInput
 from judge_service.reports.dataset import Dataset, JudgeColumn
+from judge_service.reports.hashes import judge_hashes
 from judge_service.reports.labelled_set import LabelledSet, read_set, source_of
 from judge_service.reports.statistics import Rules, set_statistics
 from judge_service.store import Store
@@ -122,12 +123,14 @@ def once_on_release(store: Store, version: SetVersion, name: str, judge_hash: st
     """
     if split is not Split.RELEASE:
         return
+    hashes: tuple[str, ...] = () if judge_hash is None else (judge_hash,)
     if judge_hash is None:
-        mine = [run for run in store.runs.of_source(source_of(version.id)) if run.judge.name == name]
-        judge_hash = mine[-1].judge.content_hash
-    earlier = store.sets.scored_before(version.id, judge_hash)
-    if earlier is not None:
-        raise store.sets.scored_twice(version.id, earlier, name)
+        newest = [run for run in store.runs.of_source(source_of(version.id)) if run.judge.name == name][-1]
+        hashes = judge_hashes(newest, (row.judge_hash for row in store.runs.rows(newest.id)))
+    for one in hashes:
+        earlier = store.sets.scored_before(version.id, one)
+        if earlier is not None:
+            raise store.sets.scored_twice(version.id, earlier, name)
 
 
 def store_statistics(

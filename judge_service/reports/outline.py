@@ -271,6 +271,10 @@ def _cost(report: Mapping[str, Any]) -> Part:
     return Part("cost", "Cost and time", tuple(sentences), (Grid("Cost and time", ("Figure", "Value"), tuple(rows)),))
 
 
+def _short(hashes: Sequence[str]) -> str:
+    return ", ".join(one[:12] for one in hashes) or "not known: nothing was judged"
+
+
 def _judge(report: Mapping[str, Any]) -> Part:
     run, numbers = report["run"], report["numbers"]
     trust = [
@@ -282,7 +286,7 @@ def _judge(report: Mapping[str, Any]) -> Part:
         ("State", run["status"].replace("_", " ") + (f": {run['message']}" if run["message"] else "")),
         ("Source", run["source"] or "not named"),
         ("Rubric", f"{run['rubric']}, content {run['rubric_hash'][:12]}"),
-        ("Judge", f"{run['judge']}, configuration {run['judge_hash'][:12]}"),
+        ("Judge", f"{run['judge']}, configuration {_short(run['judge_hashes'])}"),
         ("Backend", run["backend"]),
         ("Model as reported", ", ".join(numbers["models"]) or "no case was scored"),
         ("Order policy", run["order_policy"]),

@@ -20,6 +20,7 @@ from judge_service.reports.aggregates import (
 )
 from judge_service.reports.comparison import comparison_or_reason
 from judge_service.reports.fixes import fix_for
+from judge_service.reports.hashes import judge_hashes
 from judge_service.reports.trust import StoredTrust
 from judge_service.store import ResultRow, Store
 
@@ -43,7 +44,7 @@ def run_report(
     return {
         "kind": "run_report",
         "program": __version__,
-        "run": _facts(run),
+        "run": _facts(run, rows),
         "scale": {
             "labels": list(rubric.scale.names),
             "minimum": rubric.scale.minimum,
@@ -60,13 +61,16 @@ def run_report(
     }
 
 
-def _facts(run: Run) -> dict[str, Any]:
+def _facts(run: Run, rows: Sequence[ResultRow]) -> dict[str, Any]:
+    """`judge_hash` is null where there is not one: several, or a panel that judged nothing. `judge_hashes` has all."""
+    hashes = judge_hashes(run, (row.judge_hash for row in rows))
     return {
         "id": run.id,
         "rubric": run.rubric,
         "rubric_hash": run.rubric_hash,
         "judge": run.judge.name,
-        "judge_hash": run.judge.content_hash,
+        "judge_hash": hashes[0] if len(hashes) == 1 else None,
+        "judge_hashes": list(hashes),
         "backend": run.judge.backend,
         "model": run.judge.model,
         "order_policy": run.judge.order_policy.value,
@@ -83,7 +87,8 @@ def _trust(store: Store, run: Run, rows: Sequence[ResultRow]) -> list[dict[str, 
     answered = {(row.judge_hash, row.model) for row in rows if row.outcome is Outcome.SCORED}
     known = StoredTrust(store)
     found = []
-    for judge_hash, model in sorted(answered, key=str) or [(run.judge.content_hash, None)]:
+    of_run = judge_hashes(run, ())
+    for judge_hash, model in sorted(answered, key=str) or [(of_run[0] if of_run else None, None)]:
         trust = known.trust(run.rubric, run.rubric_hash, run.judge, judge_hash or "", model)
         found.append({"model": model, **trust.model_dump(mode="json")})
     return found

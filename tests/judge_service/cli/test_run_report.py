@@ -64,3 +64,22 @@ def test_a_report_is_printed_as_markdown_and_refuses_unknown_endings(cli: Comman
     assert "must end in one of" in refused.stderr
     assert not Path(cli.folder / "report.pdf").exists()
     assert cli("runs", "report", "run_none").exit_code == 1
+
+
+def test_panels_are_told_apart_by_their_members(cli: CommandLine) -> None:
+    lines = [{"id": f"c{i}", "prompt": f"{i}?", "response_a": "x" * i, "response_b": "yyy"} for i in range(8)]
+    (cli.folder / "cases.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    shown = []
+    for model in ("longer", "constant"):
+        members = "".join(f'[judges.{name}]\nbackend = "baseline"\nmodel = "{model}"\n' for name in ("one", "two"))
+        cli.judges(f'{members}[judges.mine]\nbackend = "panel"\npanel = ["one", "two"]\n')
+        shown.append(json.loads(cli("judges", "show", "mine", "--json").stdout)["content_hash"])
+        done = cli("judge", "pairwise", cli.folder / "cases.jsonl", "--judge", "mine", "-o", cli.folder / "out.jsonl")
+        assert done.exit_code == 0, done.output
+    runs = [row["id"] for row in json.loads(cli("runs", "list", "--json").stdout)]
+    assert len(runs) == 2
+    reports = {run: json.loads(cli("runs", "report", run, "--form", "json").stdout) for run in runs}
+    assert {report["run"]["judge_hash"] for report in reports.values()} == set(shown)
+    assert len(set(shown)) == 2
+    found = json.loads(cli("runs", "compare", *runs, "--json").stdout)
+    assert found["notes"] == ["Different configurations of mine: the difference is theirs too."]
