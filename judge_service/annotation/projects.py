@@ -81,10 +81,12 @@ class ProjectRequest(BaseModel):
     due_at: datetime | None = Field(default=None, description="With a time zone.")
 
 
-def open_project(store: Store, request: ProjectRequest, by: Principal, *, seed: int | None = None) -> Project:
+def open_project(
+    store: Store, request: ProjectRequest, by: Principal, *, seed: int | None = None, identifier: str | None = None
+) -> Project:
     """Open a set version for labelling. Raises InvalidInput naming the field, NotFound, Conflict for a frozen set.
 
-    `seed` repeats the draws; without one they are not predictable.
+    `seed` repeats the draws; without one they are not predictable. `identifier` is the project's id, new by default.
     """
     drawn = random.Random(seed) if seed is not None else random.SystemRandom()
     version = store.sets.get(request.set)
@@ -109,7 +111,7 @@ def open_project(store: Store, request: ProjectRequest, by: Principal, *, seed: 
     cases += _qualification(rubric, request.qualification)
     now = utc_now()
     project = Project(
-        id=new_id(),
+        id=identifier or new_id(),
         name=request.name,
         set_id=version.id,
         rubric=rubric.id,

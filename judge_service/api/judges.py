@@ -12,6 +12,7 @@ from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.services import Services, hash_of, services_of
 from judge_service.domain.judge import Judge
 from judge_service.errors import FieldProblem, InvalidInput, JudgeServiceError, NotFound
+from judge_service.gate.audit import noted
 from judge_service.gate.fields import did_you_mean
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.security.roles import Permission, may
@@ -280,6 +281,7 @@ async def add_judge(request: Request, body: JudgeBody) -> Response:
     """
     services = services_of(request)
     new = await services.stored_judges.put(body, replace=False)
+    await noted(request, services.store.audit, "set a judge", body.name)
     return _shown(services, body, new=new)
 
 
@@ -301,6 +303,7 @@ async def set_judge(request: Request, name: Name, body: JudgeBody) -> Response:
         raise InvalidInput(f"name: {message}.", fields=[FieldProblem("name", message)])
     services = services_of(request)
     new = await services.stored_judges.put(body, replace=True)
+    await noted(request, services.store.audit, "set a judge", body.name)
     return _shown(services, body, new=new)
 
 
@@ -313,7 +316,9 @@ async def set_judge(request: Request, name: Name, body: JudgeBody) -> Response:
 async def remove_judge(request: Request, name: Name) -> dict[str, Any]:
     """Remove a judge that was set over the API. Its judgments stay, and runs that were planned with it go on."""
     services = services_of(request)
-    return describe(services, await services.stored_judges.remove(name), with_options=True)
+    removed = await services.stored_judges.remove(name)
+    await noted(request, services.store.audit, "removed a judge", name)
+    return describe(services, removed, with_options=True)
 
 
 def _check(services: Services, judge: Judge, rubric: Rubric[Any]) -> dict[str, Any]:

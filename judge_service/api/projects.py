@@ -18,6 +18,7 @@ from judge_service.annotation.projects import (
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.services import services_of
 from judge_service.domain.annotation import PersonId
+from judge_service.gate.audit import noted
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.security.roles import Permission, may
 
@@ -97,6 +98,7 @@ async def make_project(request: Request, body: ProjectRequest) -> dict[str, Any]
     """Open a set version for labelling. Every case is checked for a form before anybody meets it."""
     services, principal = services_of(request), principal_of(request)
     project = await asyncio.to_thread(open_project, services.store, body, principal)
+    await noted(request, services.store.audit, "opened a project", f"{project.id} ({project.name})")
     return project.model_dump(mode="json")
 
 
@@ -203,7 +205,9 @@ async def remove_person(request: Request, project_id: ProjectId, body: RemovalRe
 async def close_project(request: Request, project_id: ProjectId) -> dict[str, Any]:
     """Offer and take nothing any more; drafts are kept."""
     store = services_of(request).store
-    return (await asyncio.to_thread(lambda: store.projects.close(project_id, closed=True))).model_dump(mode="json")
+    project = await asyncio.to_thread(lambda: store.projects.close(project_id, closed=True))
+    await noted(request, store.audit, "closed a project", project_id)
+    return project.model_dump(mode="json")
 
 
 @router.post(
@@ -215,7 +219,9 @@ async def close_project(request: Request, project_id: ProjectId) -> dict[str, An
 async def reopen_project(request: Request, project_id: ProjectId) -> dict[str, Any]:
     """Go on with a closed project."""
     store = services_of(request).store
-    return (await asyncio.to_thread(lambda: store.projects.close(project_id, closed=False))).model_dump(mode="json")
+    project = await asyncio.to_thread(lambda: store.projects.close(project_id, closed=False))
+    await noted(request, store.audit, "opened a project again", project_id)
+    return project.model_dump(mode="json")
 
 
 @router.get(

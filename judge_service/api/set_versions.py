@@ -11,6 +11,7 @@ from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.services import services_of
 from judge_service.api.set_documents import FROZEN, SPENT, Reference
 from judge_service.domain.calibration_set import Split, ToldVersion
+from judge_service.gate.audit import noted
 from judge_service.gate.route import GuardedRoute, needs
 from judge_service.security.roles import Permission
 from judge_service.sets.grouping import freeze_set, propose_groups, split_set
@@ -120,7 +121,11 @@ async def freeze(
 ) -> Response:
     """Check that nothing leaks between splits, then freeze. What leaks is listed and blocks."""
     store = services_of(request).store
-    return answer(await on_thread(lambda: freeze_set(store, reference, spend=spend)))
+    before = await on_thread(lambda: store.sets.get(reference))
+    frozen = await on_thread(lambda: freeze_set(store, before.id, spend=spend))
+    if before.status == "open":
+        await noted(request, store.audit, "froze a set", frozen.id)
+    return answer(frozen)
 
 
 @router.get(

@@ -10,6 +10,7 @@ from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.services import services_of
 from judge_service.domain.principal import Role
 from judge_service.domain.user import Invitation, User, UserName
+from judge_service.gate.audit import noted
 from judge_service.gate.people import change_user, invite
 from judge_service.gate.route import GuardedRoute, gate_of, needs, principal_of
 from judge_service.security.roles import Permission
@@ -92,6 +93,7 @@ async def disable_user(request: Request, user_id: UserId) -> dict[str, Any]:
     sessions = gate_of(request).sessions
     if sessions is not None:
         sessions.forget(principal=f"user:{user_id}")
+    await noted(request, services.store.audit, "disabled a person", f"{user.id} ({user.name})")
     return shown_user(user)
 
 
@@ -104,9 +106,9 @@ async def disable_user(request: Request, user_id: UserId) -> dict[str, Any]:
 async def enable_user(request: Request, user_id: UserId) -> dict[str, Any]:
     """Let a disabled user sign in again."""
     services, principal = services_of(request), principal_of(request)
-    return shown_user(
-        await asyncio.to_thread(lambda: change_user(services.store.users, principal, user_id, disable=False))
-    )
+    user = await asyncio.to_thread(lambda: change_user(services.store.users, principal, user_id, disable=False))
+    await noted(request, services.store.audit, "enabled a person", f"{user.id} ({user.name})")
+    return shown_user(user)
 
 
 @router.post(
@@ -133,6 +135,7 @@ async def make_invitation(request: Request, body: InvitationRequest) -> dict[str
             services.store.users, principal, role=body.role, name=body.name, project=body.project, days=body.days
         )
     )
+    await noted(request, services.store.audit, "invited a person", f"{body.name or 'somebody'} as {body.role}")
     base = services.settings.public_url or str(request.base_url).rstrip("/")
     return {**shown_invitation(invitation), "link": f"{base}{path}"}
 
@@ -163,5 +166,7 @@ async def list_invitations(request: Request) -> dict[str, Any]:
 @needs(Permission.MANAGE_USERS)
 async def revoke_invitation(request: Request, invitation_id: InvitationId) -> dict[str, Any]:
     """The link works no more. A used one stays used."""
-    services = services_of(request)
-    return shown_invitation(await asyncio.to_thread(services.store.users.revoke_invitation, invitation_id))
+    store = services_of(request).store
+    revoked = await asyncio.to_thread(store.users.revoke_invitation, invitation_id)
+    await noted(request, store.audit, "revoked an invitation", revoked.id)
+    return shown_invitation(revoked)

@@ -94,6 +94,13 @@ class GuardedRoute(APIRoute):
         inner = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
+            try:
+                return await admitted(request)
+            finally:
+                # Files of a form that was read, by the route or for its token.
+                await request.close()
+
+        async def admitted(request: Request) -> Response:
             gate = gate_of(request)
             if permission is not None:
                 try:

@@ -4,7 +4,7 @@ from collections import Counter
 
 from pydantic import BaseModel, ConfigDict
 
-from judge_service.domain.calibration_set import LabelCondition, SetUse, SetVersion, Spent
+from judge_service.domain.calibration_set import LabelCondition, SetUse, SetVersion, Spent, Split
 from judge_service.sets.leaks import find_leaks
 from judge_service.store import Store
 
@@ -30,6 +30,37 @@ class SetSummary(BaseModel):
     uses_elsewhere: tuple[SetUse, ...] = ()
     spent: Spent = Spent()
     leaks: int | None
+
+
+class SplitFigures(BaseModel):
+    """A split: its cases and groups, and how many cases have a person's blind label that says something."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cases: int = 0
+    groups: int = 0
+    labelled: int = 0
+
+
+def split_figures(store: Store, set_id: str) -> dict[Split, SplitFigures]:
+    """The figures of every split that has a case, as the splits count now. Raises NotFound."""
+    version = store.sets.get(set_id)
+    labelled = {
+        label.case_id
+        for label in store.labels.of(version.id)
+        if label.kind == "human" and label.label is not None and label.condition is LabelCondition.BLIND
+    }
+    cases: Counter[Split] = Counter()
+    with_label: Counter[Split] = Counter()
+    groups: dict[Split, set[str]] = {}
+    for entry in store.sets.cases(version.id):
+        cases[entry.split] += 1
+        with_label[entry.split] += entry.case.id in labelled
+        groups.setdefault(entry.split, set()).add(entry.group)
+    return {
+        split: SplitFigures(cases=n, groups=len(groups[split]), labelled=with_label[split])
+        for split, n in cases.items()
+    }
 
 
 def summarise(store: Store, reference: str) -> SetSummary:

@@ -9,6 +9,7 @@ from types import TracebackType
 from judge_service import __version__
 from judge_service.store import maintenance
 from judge_service.store.assignments import Assignments
+from judge_service.store.audit import Audit
 from judge_service.store.cache import Cache
 from judge_service.store.calibrations import Calibrations
 from judge_service.store.chunks import Chunks
@@ -60,6 +61,7 @@ class Store:
         self.assignments = Assignments(database, clock)
         self.calibrations = Calibrations(database, clock)
         self.probes = Probes(database, clock)
+        self.audit = Audit(database, clock)
 
     @classmethod
     def open(cls, url: str, *, clock: Callable[[], datetime] = utc_now) -> "Store":

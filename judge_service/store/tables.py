@@ -598,3 +598,16 @@ class DriftRow(Base, table=True):
     rubric: str = Field(sa_type=ExactText)
     document: dict[str, Any] = Field(sa_type=JsonText)
     created_at: datetime = Field(sa_type=UtcDateTime)
+
+
+class AuditRow(Base, table=True):
+    """An entry of the audit log. Never changed."""
+
+    __tablename__ = "audit_log"
+
+    id: int | None = Field(default=None, primary_key=True)
+    at: datetime = Field(sa_type=UtcDateTime)
+    by: str
+    who: str = Field(sa_type=ExactText)
+    what: str = Field(sa_type=ExactText)
+    object: str = Field(sa_type=ExactText)

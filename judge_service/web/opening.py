@@ -5,6 +5,7 @@ Owns the form. What a project may be, and every draw, is `annotation.projects`'.
 
 import asyncio
 import json
+import re
 from datetime import UTC, date, datetime, time
 from typing import Any
 
@@ -13,11 +14,16 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import ValidationError
 
 from judge_service.annotation.projects import ProjectRequest, open_project
+from judge_service.domain.annotation import Project
 from judge_service.domain.calibration_set import LabelCondition, Split
+from judge_service.domain.principal import Principal
 from judge_service.errors import FieldProblem, InvalidInput, JudgeServiceError, NotFound
+from judge_service.gate.audit import noted
 from judge_service.gate.fields import field_problems
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.security.roles import Permission
+from judge_service.security.sessions import new_id
+from judge_service.store import Store
 from judge_service.web.forms import NOTHING, Refused, refused, text_fields, text_list, whole_number
 from judge_service.web.pages import render
 from judge_service.web.projects import guidelines_html, may_label
@@ -40,8 +46,10 @@ _TEXTS = {
     "due_at": "",
     "lease_minutes": "60",
     "keys": "",
+    "id": "",
 }
 _FIELDS = (*_TEXTS, "annotators", "splits")
+_ID = re.compile(r"[a-z0-9]{12}")
 _SAFE = "The project was not opened yet. Your entries are kept."
 
 
@@ -49,7 +57,7 @@ _SAFE = "The project was not opened yet. Your entries are kept."
 @needs(Permission.MANAGE_PROJECTS)
 async def opening_page(request: Request, set: str = "") -> HTMLResponse:  # noqa: A002  # the name in the address
     """The form, with a set chosen where the address names one."""
-    return await _opening(request, _TEXTS | {"set": set}, (), tuple(split.value for split in Split))
+    return await _opening(request, _TEXTS | {"set": set, "id": new_id()}, (), tuple(split.value for split in Split))
 
 
 async def _opening(
@@ -90,13 +98,22 @@ async def open_it(request: Request) -> Response:
         return await _opening(request, said, people, splits, preview=True)
     try:
         wanted = _request(said, people, splits)
-        project = await asyncio.to_thread(open_project, store, wanted, principal)
+        project = await asyncio.to_thread(lambda: _once(store, said["id"], wanted, principal))
     except JudgeServiceError as error:
         if isinstance(error, NotFound):
             # The set that was chosen is gone, or was never there: an entry of this form.
             error = InvalidInput(fields=[FieldProblem("set", error.message)])
         return await _opening(request, said, people, splits, refused(error, _SAFE, _FIELDS, "name"))
+    await noted(request, store.audit, "opened a project", f"{project.id} ({project.name})")
     return RedirectResponse(f"/projects/{project.id}", status_code=303)
+
+
+def _once(store: Store, identifier: str, wanted: ProjectRequest, principal: Principal) -> Project:
+    """The project of the page's id: a second press of the button finds the first one's."""
+    if not _ID.fullmatch(identifier):
+        raise InvalidInput(fields=[FieldProblem("name", "This page is too old. Load it again.")])
+    known = next((one for one in store.projects.all() if one.id == identifier), None)
+    return known or open_project(store, wanted, principal, identifier=identifier)
 
 
 def _request(said: dict[str, str], people: tuple[str, ...], splits: tuple[str, ...]) -> ProjectRequest:

@@ -37,6 +37,7 @@ class Link(NamedTuple):
 NAVIGATION: tuple[Link, ...] = (
     Link("/label", "Label", Permission.LABEL),
     Link("/projects", "Projects", Permission.MANAGE_PROJECTS),
+    Link("/sets", "Sets", Permission.READ_SETS),
     Link("/reports", "Reports", Permission.READ_STATISTICS),
     Link("/runs", "Runs", Permission.READ_RUNS),
     Link("/people", "People", Permission.MANAGE_USERS),

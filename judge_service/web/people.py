@@ -14,6 +14,7 @@ from judge_service.annotation.projects import join
 from judge_service.domain.annotation import Member
 from judge_service.domain.principal import Role
 from judge_service.errors import FieldProblem, Forbidden, InvalidInput, JudgeServiceError, RateLimited
+from judge_service.gate.audit import noted
 from judge_service.gate.authentication import address_of
 from judge_service.gate.people import change_user, invite
 from judge_service.gate.problem import RETRY_AFTER_S
@@ -202,6 +203,7 @@ async def invite_person(request: Request) -> HTMLResponse:
         )
     except (InvalidInput, Forbidden) as error:
         return await _people(request, error=error)
+    await noted(request, services.store.audit, "invited a person", f"{name or 'somebody'} as {fields['role']}")
     base = services.settings.public_url or str(request.base_url).rstrip("/")
     return await _people(request, link=f"{base}{path}")
 
@@ -213,11 +215,13 @@ async def change_person(request: Request, user_id: str, what: str) -> Response:
     services, principal = services_of(request), principal_of(request)
     if what == "revoke":
         await asyncio.to_thread(services.store.users.revoke_invitation, user_id)
+        await noted(request, services.store.audit, "revoked an invitation", user_id)
     elif what in ("disable", "enable"):
         await asyncio.to_thread(
             lambda: change_user(services.store.users, principal, user_id, disable=what == "disable")
         )
         _sessions(request).forget(principal=f"user:{user_id}")
+        await noted(request, services.store.audit, f"{what}d a person", user_id)
     else:
         raise InvalidInput(fields=[FieldProblem("what", "must be disable, enable or revoke")])
     return _go("/people")

@@ -18,6 +18,7 @@ from judge_service.annotation.quality import FEWEST_PAIRS, quality
 from judge_service.domain.principal import Role
 from judge_service.domain.user import User
 from judge_service.errors import FieldProblem, InvalidInput, JudgeServiceError
+from judge_service.gate.audit import noted
 from judge_service.gate.people import invite
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.gate.signing_in import checked_name
@@ -115,7 +116,9 @@ def _back(project_id: str, part: str = "") -> RedirectResponse:
 @needs(Permission.MANAGE_PROJECTS)
 async def close_project(request: Request, project_id: ProjectId) -> Response:
     """Offer and take nothing any more."""
-    await asyncio.to_thread(lambda: services_of(request).store.projects.close(project_id, closed=True))
+    store = services_of(request).store
+    await asyncio.to_thread(lambda: store.projects.close(project_id, closed=True))
+    await noted(request, store.audit, "closed a project", project_id)
     return _back(project_id)
 
 
@@ -123,7 +126,9 @@ async def close_project(request: Request, project_id: ProjectId) -> Response:
 @needs(Permission.MANAGE_PROJECTS)
 async def reopen_project(request: Request, project_id: ProjectId) -> Response:
     """Go on."""
-    await asyncio.to_thread(lambda: services_of(request).store.projects.close(project_id, closed=False))
+    store = services_of(request).store
+    await asyncio.to_thread(lambda: store.projects.close(project_id, closed=False))
+    await noted(request, store.audit, "opened a project again", project_id)
     return _back(project_id)
 
 
@@ -166,6 +171,7 @@ async def invite_person(request: Request, project_id: ProjectId) -> Response:
     except JudgeServiceError as error:
         problems = refused(error, "No link was made.", ("name",), "name")
         return await _project(request, project_id, problems=problems, entries={"name": fields["name"]})
+    await noted(request, services.store.audit, "invited a person", f"{name or 'somebody'} to project {project_id}")
     base = services.settings.public_url or str(request.base_url).rstrip("/")
     return await _project(request, project_id, link=f"{base}{path}")
 

@@ -5,12 +5,14 @@ from fastapi import APIRouter
 from judge_service.web import (
     disagreements,
     files,
+    imports,
     labelling,
     opening,
     people,
     projects,
     runs,
     selection_reports,
+    sets,
     start,
 )
 
@@ -21,6 +23,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     opening.router,
     projects.router,
     disagreements.router,
+    sets.router,
+    imports.router,
     selection_reports.router,
     runs.router,
     people.router,

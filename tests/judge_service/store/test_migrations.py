@@ -51,7 +51,7 @@ def test_a_second_start_changes_nothing(database_url: str) -> None:
     with Store.open(database_url) as store:
         assert store.judgments.current("work-1") == judgment()
         assert store.facts.all() == facts
-        assert store.schema_version == head() == "0011"
+        assert store.schema_version == head() == "0012"
     assert set(facts) == {"installation", "created_at", "created_by"}
 
 

@@ -196,3 +196,14 @@ def test_probe_results_are_read_back_newest_first_and_by_rubric(store: Store) ->
     assert store.probes.latest("b" * 64, "refusal@1") == old
     assert store.probes.latest("b" * 64, "faithfulness@1") is None
     assert store.probes.latest("f" * 64) is None
+
+
+def test_the_audit_log_is_read_newest_first_and_cuts_what_is_too_long(store: Store) -> None:
+    for number in range(5):
+        store.audit.add("user:aaaaaaaaaaaa", "Lea \u202e\x00", "froze a set", f"pairs@{number}" + "x" * 600)
+    entries = store.audit.entries(limit=2)
+    assert [one.object[:7] for one in entries] == ["pairs@4", "pairs@3"]
+    assert {len(one.object) for one in entries} == {500}
+    older = store.audit.entries(before=entries[-1].id)
+    assert [one.object[:7] for one in older] == ["pairs@2", "pairs@1", "pairs@0"]
+    assert older[0].at.tzinfo is not None

@@ -13,6 +13,7 @@ from tests.judge_service.annotation.projects import a_person, a_project, a_set, 
 from tests.judge_service.web.conftest import words
 
 ENTRIES = {
+    "id": "r4t8w2q6y1u9",
     "name": "Helpdesk pairs",
     "set": "pairs@1",
     "annotators": ["Ann"],
@@ -46,6 +47,8 @@ async def test_a_lead_opens_a_project(signed_in, service) -> None:
     known = '{"input": {"prompt": "P", "response_a": "1", "response_b": "2"}, "label": "A"}\n\n'
     done = await lead.post("/projects/new", ENTRIES | {"qualification": known})
     assert done.status_code == 303, words(done)
+    again = await lead.post("/projects/new", ENTRIES)
+    assert again.headers["location"] == done.headers["location"]
     (project,) = service.store.projects.all()
     assert done.headers["location"] == f"/projects/{project.id}"
     assert (project.name, project.set_id, project.rubric) == ("Helpdesk pairs", "pairs@1", "pairwise@1")

@@ -1,0 +1,34 @@
+"""The audit log as stored: added to, read, never changed."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from sqlalchemy import insert, select
+
+from judge_service.domain.audit import AuditEntry
+from judge_service.store.engine import Database
+from judge_service.store.tables import AuditRow, table
+
+AUDIT = table(AuditRow)
+
+
+class Audit:
+    """The audit table."""
+
+    def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._clock = clock
+
+    def add(self, by: str, who: str, what: str, object_: str) -> None:
+        """Note that somebody did something. Texts that are too long are cut."""
+        fields = {"at": self._clock(), "by": by[:200], "who": who[:200], "what": what[:200], "object": object_[:500]}
+        self._database.write(lambda connection: connection.execute(insert(AUDIT), fields).rowcount)
+
+    def entries(self, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
+        """Newest first; with `before` those that are older than the entry of that id."""
+        query = select(AUDIT).order_by(AUDIT.c.id.desc()).limit(limit)
+        if before is not None:
+            query = query.where(AUDIT.c.id < before)
+        with self._database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [AuditEntry.model_validate(dict(row)) for row in rows]
