@@ -40,7 +40,9 @@ NAVIGATION: tuple[Link, ...] = (
     Link("/sets", "Sets", Permission.READ_SETS),
     Link("/reports", "Reports", Permission.READ_STATISTICS),
     Link("/runs", "Runs", Permission.READ_RUNS),
+    Link("/judges", "Judges", Permission.CHECK_JUDGES),
     Link("/people", "People", Permission.MANAGE_USERS),
+    Link("/keys", "Keys", Permission.MANAGE_KEYS),
     Link("/docs", "Routes"),
 )
 """The pages that lead to all others, in their order."""

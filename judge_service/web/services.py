@@ -5,6 +5,9 @@ from typing import Protocol
 from starlette.requests import Request
 
 from judge_service.gate.signing_in import SigningIn
+from judge_service.judging.judging import Judging
+from judge_service.judging.roster import Roster
+from judge_service.runs.stored_judges import StoredJudges
 from judge_service.settings import Settings
 from judge_service.store import Store
 
@@ -14,6 +17,9 @@ class Services(Protocol):
 
     settings: Settings
     store: Store
+    roster: Roster
+    judging: Judging
+    stored_judges: StoredJudges
     signing_in: SigningIn
 
 

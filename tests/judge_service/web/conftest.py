@@ -1,5 +1,6 @@
 """The service in the process, clients with a key of a role, and browsers of people who are signed in."""
 
+import html
 import re
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
@@ -61,4 +62,4 @@ async def signed_in(app: FastAPI, service: Service) -> AsyncIterator[SignedIn]:
 
 def words(page: httpx.Response) -> str:
     """The text of a page without its tags, white space folded."""
-    return " ".join(re.sub(r"<[^>]+>", " ", page.text).split())
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
