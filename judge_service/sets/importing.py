@@ -21,6 +21,7 @@ from judge_service.judging.cases import field_problems, parse_case
 from judge_service.sets.labelling import Labeller
 from judge_service.sets.shapes import Context, Shape, Shaped, convert, recognise, require_answers, shape_named
 from judge_service.sets.tabular import Row, Source, on_row, unit_of
+from judge_service.sets.turns import turn
 from judge_service.store import Store
 from rubrics.model import Rubric
 from rubrics.registry import UnknownRubric, get_rubric
@@ -94,7 +95,19 @@ def import_cases(
     """
     options = options or ImportOptions()
     version = store.sets.get(reference)
-    reading = _Reading(version, source, options, now())
+    with turn(version.id):
+        return _import_cases(store, version, source, options, now(), on_progress)
+
+
+def _import_cases(
+    store: Store,
+    version: SetVersion,
+    source: Source,
+    options: ImportOptions,
+    now: datetime,
+    on_progress: Callable[[int], None] | None,
+) -> Imported:
+    reading = _Reading(version, source, options, now)
     result = Imported(set_id=version.id, file=source.name, format="", rubric=None)
     for check in (True, False):
         cases, labels = ImportResult(), ImportResult()
@@ -148,7 +161,14 @@ def import_labels(
     """
     options = options or ImportOptions()
     version = store.sets.get(reference)
-    reading = _LabelReading(version, source, options, now())
+    with turn(version.id):
+        return _import_labels(store, version, source, options, now())
+
+
+def _import_labels(
+    store: Store, version: SetVersion, source: Source, options: ImportOptions, now: datetime
+) -> Imported:
+    reading = _LabelReading(version, source, options, now)
     labels = ImportResult()
     for check in (True, False):
         labels = ImportResult()

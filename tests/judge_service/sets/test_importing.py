@@ -1,8 +1,12 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from judge_service.domain.calibration_set import ImportResult, LabelCondition, Split
 from judge_service.errors import Conflict, InvalidInput, NotFound
 from judge_service.sets.importing import ImportOptions, import_cases, import_labels
+from judge_service.sets.tabular import Source
 from judge_service.store import Store
 
 from .conftest import MakeFile, pair
@@ -221,3 +225,44 @@ def test_a_file_without_a_record_is_refused_and_a_frozen_set_takes_what_it_holds
     assert (again.cases.unchanged, again.labels.unchanged) == (1, 1)
     with pytest.raises(Conflict, match="frozen"):
         import_cases(lite, "s", file(excel.replace("x;", "y;"), "y.csv"))
+
+
+def test_of_files_that_differ_at_one_moment_one_is_stored_whole_and_the_other_not_at_all(
+    database_url: str, file: MakeFile
+) -> None:
+    n = 1200
+    with Store.open(database_url) as first, Store.open(database_url) as second:
+        first.sets.create("s", "pairwise@1")
+        # The last case differs: it stands behind the first thousand, which is stored by itself.
+        files = [
+            file([*(pair(f"{name}{i}") for i in range(n)), pair("both", prompt=f"By {name}?")], f"{name}.jsonl")
+            for name in "xy"
+        ]
+        ready = threading.Barrier(2)
+
+        def one(store: Store, source: Source) -> object:
+            ready.wait(30)
+            try:
+                return import_cases(store, "s", source)
+            except Conflict as error:
+                return error
+
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(one, (first, second), files))
+        (refused,) = (one for one in found if isinstance(one, Conflict))
+        assert [problem.path for problem in refused.fields] == ["both: prompt"]
+        version = first.sets.get("s")
+        assert (version.n_cases, version.n_labels) == (n + 1, n + 1)
+        assert len({entry.case.id[0] for entry in first.sets.cases("s@1")}) == 2
+
+
+def test_the_same_file_at_one_moment_is_stored_once(database_url: str, file: MakeFile) -> None:
+    with Store.open(database_url) as first, Store.open(database_url) as second:
+        first.sets.create("s", "pairwise@1")
+        source = file([pair(f"c{i}") for i in range(300)])
+        with ThreadPoolExecutor(4) as pool:
+            done = list(pool.map(lambda store: import_cases(store, "s", source), (first, second) * 2))
+        assert sorted(one.cases.added for one in done) == [0, 0, 0, 300]
+        assert sorted(one.labels.added for one in done) == [0, 0, 0, 300]
+        version = second.sets.get("s")
+        assert (version.n_cases, version.n_labels) == (300, 300)
