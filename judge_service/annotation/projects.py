@@ -21,6 +21,7 @@ from judge_service.security.roles import Permission, may
 from judge_service.security.sessions import new_id
 from judge_service.store import Store
 from judge_service.store.store import utc_now
+from judge_service.visible import visible
 from rubrics.model import Rubric
 from rubrics.registry import UnknownRubric, get_rubric
 
@@ -268,10 +269,12 @@ def project_for(store: Store, project_id: str, principal: Principal) -> Project:
 
 
 def rendered_guidelines(text: str) -> str:
-    """Guidelines as HTML: CommonMark with tables, no raw HTML, links that run nothing."""
+    """Guidelines as HTML: CommonMark with tables, no raw HTML or image, links that run nothing, controls written out."""
     from markdown_it import MarkdownIt
 
-    return str(MarkdownIt("commonmark", {"html": False, "linkify": False}).enable("table").render(text))
+    # An image would be asked from another host by everyone who reads the page.
+    markdown = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable("table").disable("image")
+    return visible(markdown.render(text))
 
 
 def shown_project(project: Project, principal: Principal, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.gate.signing_in import checked_name
 from judge_service.security.roles import Permission, may
 from judge_service.store import Store
-from judge_service.visible import visible
 from judge_service.web.forms import NOTHING, Refused, refused, text_fields, text_list
 from judge_service.web.pages import render
 from judge_service.web.services import services_of
@@ -46,7 +45,7 @@ def may_label(users: list[User]) -> list[User]:
 
 def guidelines_html(text: str) -> Markup:
     """Guidelines for a page: no raw HTML, misleading characters written out, headings below those of the page."""
-    html = rendered_guidelines(visible(text))
+    html = rendered_guidelines(text)
     down = 3 - min((int(level) for _, level in _HEADING.findall(html)), default=3)
     html = _HEADING.sub(lambda tag: f"<{tag[1]}h{min(6, int(tag[2]) + down)}>", html)
     return Markup(html)  # noqa: S704  # the renderer escapes all HTML of the text
