@@ -160,7 +160,7 @@ async def accept_invitation(request: Request, token: str) -> Response:
         store, project = services_of(request).store, used.project
         person = Member(person=f"user:{user.id}", name=user.name, joined_at=user.created_at)
         await asyncio.to_thread(lambda: join(store, project, person))
-    return await _begin(request, session, "/")
+    return await _begin(request, session, "/" if used.project is None else f"/label/{used.project}")
 
 
 @router.get("/people")
