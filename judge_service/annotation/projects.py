@@ -269,7 +269,7 @@ def project_for(store: Store, project_id: str, principal: Principal) -> Project:
 
 
 def rendered_guidelines(text: str) -> str:
-    """Guidelines as HTML: CommonMark with tables, no raw HTML or image, links that run nothing, controls written out."""
+    """Guidelines as HTML: CommonMark with tables, no HTML or image, links that run nothing, controls written out."""
     from markdown_it import MarkdownIt
 
     # An image would be asked from another host by everyone who reads the page.
