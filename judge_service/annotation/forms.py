@@ -457,6 +457,18 @@ def _fold_refusal(rubric: Rubric[Any], case: Any, form: Form, said: Answer, orde
 # Declared rubrics: criterion by criterion; code folds them as it does a judge's.
 
 
+def _keyed_by_level(choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
+    """Each level is chosen by its own digit, what is left by the next free one; unchanged for levels of two digits."""
+    levels = [choice.value for choice in choices if choice.value != CANNOT_SAY]
+    if any(value not in tuple("0123456789") for value in levels):
+        return choices
+    after = [digit for digit in "123456789" if digit > levels[-1]]
+    free = next((digit for digit in (*after, *"1234567890") if digit not in levels), None)
+    return tuple(
+        choice.model_copy(update={"key": free if choice.value == CANNOT_SAY else choice.value}) for choice in choices
+    )
+
+
 def _make_declared(rubric: Rubric[Any], case: CaseInput, order: Order | None) -> Form:
     declaration = _declared(rubric).declaration
     single = len(declaration.criteria) == 1
@@ -466,7 +478,10 @@ def _make_declared(rubric: Rubric[Any], case: CaseInput, order: Order | None) ->
             (str(value), str(value), choice.description) for value, choice in zip(one.values, one.choices, strict=True)
         ]
         name = "label" if single else one.name
-        questions.append(Question(id=name, text=one.text, choices=_choices([*pairs, _CANNOT])))
+        choices = _choices([*pairs, _CANNOT])
+        if one.levels is not None:
+            choices = _keyed_by_level(choices)
+        questions.append(Question(id=name, text=one.text, choices=choices))
     return _make_plain(rubric, case, order).model_copy(update={"questions": tuple(questions), "rules": _rules(rubric)})
 
 

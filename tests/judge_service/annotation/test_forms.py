@@ -246,3 +246,22 @@ def test_a_case_that_does_not_fit_its_rubric_is_said_so() -> None:
     with pytest.raises(InvalidInput) as caught:
         form_of(PAIR, {"prompt": "p"}, "AB")
     assert {problem.path for problem in caught.value.fields} == {"case.response_a", "case.response_b"}
+
+
+@pytest.mark.parametrize(
+    ("levels", "keys"),
+    [
+        ((1, 2, 3), ["1", "2", "3", "4"]),
+        ((0, 1, 2), ["0", "1", "2", "3"]),
+        ((5, 7, 9), ["5", "7", "9", "1"]),
+        (tuple(range(10)), [*"0123456789", None]),
+        ((0, 50, 100), ["1", "2", "3", "4"]),
+    ],
+    ids=str,
+)
+def test_a_level_is_chosen_by_its_own_digit(levels: tuple[int, ...], keys: list[str | None]) -> None:
+    criteria = [
+        {"name": "help", "text": "How helpful?", "levels": [{"value": one, "description": "."} for one in levels]}
+    ]
+    form = form_of(declared(criteria), {"question": "?", "answer": "Teal."})
+    assert [choice.key for choice in form.questions[0].choices] == keys
