@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge_service.annotation.sampling import BASE, draw, feedback_of, probabilities, weight
-from judge_service.domain.calibration_set import ImportResult, SetCase, Split
+from judge_service.domain.calibration_set import INCLUSION_PROBABILITY, ImportResult, SetCase, Split
 from judge_service.domain.outcome import Outcome
 from judge_service.errors import FieldProblem, InvalidInput, NotFound
 from judge_service.store import Store
 
-PROBABILITY = "inclusion_probability"
-"""Key of a case's metadata that holds the probability with which it was drawn."""
+PROBABILITY = INCLUSION_PROBABILITY
 PAGE = 500
 
 

@@ -11,10 +11,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge_service.annotation.forms import form_of
-from judge_service.annotation.production import PROBABILITY
 from judge_service.annotation.sampling import Drawn, draw_cases
 from judge_service.domain.annotation import Guidelines, Member, Project, ProjectCase, ProjectName
-from judge_service.domain.calibration_set import LabelCondition, SetCase, Split
+from judge_service.domain.calibration_set import LabelCondition, SetCase, Split, drawn_with
 from judge_service.domain.principal import Principal, Role
 from judge_service.errors import FieldProblem, InvalidInput, NotFound
 from judge_service.security.roles import Permission, may
@@ -207,7 +206,7 @@ def _check_cases(rubric: Rubric[Any], entries: Sequence[SetCase]) -> None:
 def _chosen(
     store: Store, rubric: Rubric[Any], entries: Sequence[SetCase], selection: Selection | None, drawn: random.Random
 ) -> list[Drawn]:
-    before = {entry.case.id: _probability(entry) for entry in entries}
+    before = {entry.case.id: drawn_with(entry.case.metadata) for entry in entries}
     if selection is None:
         return [Drawn(case_id, each) for case_id, each in before.items()]
     if selection.n > len(entries):
@@ -215,13 +214,6 @@ def _chosen(
     chosen = draw_cases(store, rubric, entries, selection.n, uncertain=selection.by == "uncertain", drawn=drawn)
     # A case that was drawn before has the probability of both draws.
     return [Drawn(one.case_id, (one.probability or 1.0) * (before[one.case_id] or 1.0)) for one in chosen]
-
-
-def _probability(entry: SetCase) -> float | None:
-    """With which the case came into the set, where it was drawn from production."""
-    value = entry.case.metadata.get(PROBABILITY)
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
-    return float(value) if usable and isinstance(value, int | float) else None
 
 
 def _several(n: int, overlap: float, drawn: random.Random) -> set[int]:

@@ -28,6 +28,17 @@ Slot = tuple[str, str, str, str, str, bool]
 SOMETIMES = ("items", "probability")
 """Parts of an answer that most labels do not have: absent then, so that hashes of sets without them stay."""
 
+INCLUSION_PROBABILITY = "inclusion_probability"
+"""Key of a case's metadata that holds the probability with which it was drawn into the set."""
+
+
+def drawn_with(metadata: Mapping[str, Any]) -> float | None:
+    """The probability with which a case of this metadata was drawn, in (0, 1]; None where it was not drawn."""
+    value = metadata.get(INCLUSION_PROBABILITY)
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+    return float(value) if usable and isinstance(value, int | float) else None
+
+
 _REFERENCE = re.compile(rf"({SET_NAME})(?:@([1-9][0-9]{{0,8}}))?")
 
 

@@ -13,6 +13,7 @@ from calibration.selection import MIN_OF_CLASS, Floors, PairedComparison, Select
 from judge_service.domain.calibration_set import Split
 from judge_service.domain.judge import OrderPolicy
 from judge_service.reports.choosing import DESCRIBING, ThresholdChoice
+from judge_service.reports.drawn import drawn_cases
 from judge_service.reports.floors import fallen
 from judge_service.reports.study import Study
 from judge_service.reports.thresholds import SELECTING
@@ -61,7 +62,9 @@ class _Decision:
         self.rubric = study.dataset.rubric.id
         origin = study.labelled_set
         tuned = origin is not None and Split.DEVELOPMENT in origin.splits
-        self.holds = f"{HOLDS} {ON_DEVELOPMENT}" if tuned else HOLDS
+        drawn = drawn_cases(study.labelled.items)
+        over = drawn["text"] if drawn is not None and drawn["uneven"] else None
+        self.holds = " ".join(part for part in (HOLDS, ON_DEVELOPMENT if tuned else None, over) if part)
         self.place = {column.judge.name: place for place, column in enumerate(study.labelled.columns)}
 
     def made(self) -> dict[str, Any]:

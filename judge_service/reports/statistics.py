@@ -13,6 +13,7 @@ from calibration.resample import Resampler
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.reports.dataset import Dataset, JudgeColumn, slice_of
 from judge_service.reports.differences import comparisons, selection
+from judge_service.reports.drawn import drawn_cases
 from judge_service.reports.humans import human_figures
 from judge_service.reports.judge_figures import core_figures, cost, judge_figures
 from judge_service.reports.labelled_set import LabelledSet
@@ -140,7 +141,7 @@ def set_statistics(
             "status": version.status,
             "content_hash": version.content_hash,
             "splits": [split.value for split in labelled.splits],
-            "labels": dict(labelled.labels),
+            "labels": {**labelled.labels, "drawn": drawn_cases(labelled.dataset.items)},
             "where": where,
             "runs": {name: list(ids) for name, ids in labelled.runs.items()},
             "runs_left_out": list(labelled.left_out),

@@ -8,6 +8,7 @@ from calibration.annotator_test import MIN_ANNOTATORS, MIN_CASES, alternative_an
 from calibration.estimate import Reason
 from calibration.power import labels_for_half_width, tier
 from calibration.resample import Resampler
+from judge_service.reports.drawn import drawn_cases
 from judge_service.reports.figures import shown
 from judge_service.reports.study import Study
 
@@ -22,12 +23,13 @@ HALF_WIDTH = 0.05
 def build(study: Study) -> dict[str, Any]:
     """Who labelled, under which condition, how far they agree, and what more labels would buy.
 
-    Shape: `{n, cases, unlabelled, tier, how, aside, annotators: [{annotator, labels}], people, pairs, needed: [row],
-    annotator_test}`. `how`: cases by how their label came about (null for cases that are in no set); `aside`: labels
-    with no part in it (`assisted`, `by_model`, `skipped`); `people`: figures `s1`, `s2` (two people, all pairs of
-    labels; decided ones), `alpha`, `ac1`, `fleiss`, and `cases_with_two`, `unanimous`; `pairs`: `{annotators, n,
-    agreement, kappa}`. `needed` per judge: `{judge, agreement, half_width, for_half_width, labels, more}`: labels for
-    an interval of plus or minus five points, and how many more that is. `annotator_test`: `{measured, reason, text,
+    Shape: `{n, cases, unlabelled, tier, how, aside, drawn, annotators: [{annotator, labels}], people, pairs,
+    needed: [row], annotator_test}`. `drawn`: as `drawn_cases` says. `how`: cases by how their label came about
+    (null for cases that are in no set); `aside`: labels with no part in it (`assisted`, `by_model`, `skipped`);
+    `people`: figures `s1`, `s2` (two people, all pairs of labels; decided ones), `alpha`, `ac1`, `fleiss`, and
+    `cases_with_two`, `unanimous`; `pairs`: `{annotators, n, agreement, kappa}`. `needed` per judge: `{judge,
+    agreement, half_width, for_half_width, labels, more}`: labels for an interval of plus or minus five points, and
+    how many more that is. `annotator_test`: `{measured, reason, text,
     epsilon, judges: [{judge, advantage, share_rejected, passed, flags}]}`: may the judge stand in for one of these
     people (Calderon et al. 2025)?
     """
@@ -45,6 +47,7 @@ def build(study: Study) -> dict[str, Any]:
         "tier": tier(study.n),
         "how": None if given is None else {name: count for name, count in given.items() if name not in aside},
         "aside": None if given is None else {name: given[name] for name in aside if name in given},
+        "drawn": drawn_cases(items),
         "annotators": [{"annotator": name, "labels": counts[name]} for name in names],
         "people": _people(study, names),
         "pairs": [
