@@ -8,8 +8,9 @@ from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.services import services_of
 from judge_service.api.set_documents import IMPORTED, Reference
 from judge_service.api.uploads import (
+    STUDIO,
     CaseOptions,
-    LabelOptions,
+    LabelFileOptions,
     VerdictFileOptions,
     pairs,
     read_upload,
@@ -17,7 +18,8 @@ from judge_service.api.uploads import (
 )
 from judge_service.gate.route import GuardedRoute, needs
 from judge_service.security.roles import Permission
-from judge_service.sets.importing import ImportOptions, import_cases, import_labels
+from judge_service.sets.importing import Imported, ImportOptions, import_cases, import_labels
+from judge_service.sets.label_studio import label_studio_source
 from judge_service.sets.recorded import VerdictOptions, import_verdicts
 
 router = APIRouter(prefix="/v1", tags=["calibration sets"], route_class=GuardedRoute)
@@ -56,7 +58,7 @@ async def add_cases(request: Request, reference: Reference) -> Response:
     "/sets/{reference}/labels",
     summary="Import labels",
     response_class=Response,
-    openapi_extra=upload(LabelOptions),
+    openapi_extra=upload(LabelFileOptions),
     responses={
         **answers("What was new; ids of no case are listed under `labels.unjoined`.", IMPORTED),
         **problems(*GUARDED, 400, 404, 409, 413, 415, 422),
@@ -64,9 +66,9 @@ async def add_cases(request: Request, reference: Reference) -> Response:
 )
 @needs(Permission.MANAGE_SETS)
 async def add_labels(request: Request, reference: Reference) -> Response:
-    """Import a table of labels. Another answer of an annotator who answered already is refused."""
+    """Import labels: a table, or Label Studio's tasks. Another answer of an annotator who answered is refused."""
     store = services_of(request).store
-    options, files = await read_upload(request, LabelOptions)
+    options, files = await read_upload(request, LabelFileOptions)
     wanted = ImportOptions(
         rubric=options.rubric,
         names=pairs("map", options.map),
@@ -75,7 +77,15 @@ async def add_labels(request: Request, reference: Reference) -> Response:
         condition=options.condition,
         kind=options.label_kind,
     )
-    return answer(await on_thread(lambda: import_labels(store, reference, files["file"], wanted)))
+    file = files["file"]
+
+    def work() -> Imported:
+        if options.kind != STUDIO:
+            return import_labels(store, reference, file, wanted)
+        with file.open() as opened:
+            return import_labels(store, reference, label_studio_source(file.name, opened.read()), wanted)
+
+    return answer(await on_thread(work))
 
 
 @router.post(

@@ -2,8 +2,10 @@
 `set_versions`'. All of it is `judge_service.sets`'s; it blocks, so it runs on threads.
 """
 
+import tempfile
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from contextlib import ExitStack
+from typing import Annotated, Any, BinaryIO, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
@@ -12,20 +14,29 @@ from pydantic import BaseModel, ConfigDict, Field
 from judge_service.api.answering import answer, on_thread
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.idempotency import IdempotencyKey, Stored, scope_of
-from judge_service.api.services import Services, services_of
+from judge_service.api.services import services_of
 from judge_service.api.set_documents import FROZEN, SPENT, VERSION, Reference
+from judge_service.api.uploads import STUDIO, TASK
 from judge_service.domain.calibration_set import SetName, Split, ToldVersion
 from judge_service.errors import FieldProblem, InvalidInput, NotFound
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.security.roles import Permission
-from judge_service.sets.exporting import export_lines, label_lines
+from judge_service.sets.exporting import export_lines, export_parquet, label_lines, label_parquet
 from judge_service.sets.importing import read_rubric
 from judge_service.sets.label_studio import label_studio
 from judge_service.sets.summary import summarise
 from judge_service.sets.tabular import FileKind, dump
 from judge_service.sets.versions import new_version, told, view_cases
+from judge_service.store import Store
 
 router = APIRouter(prefix="/v1", tags=["calibration sets"], route_class=GuardedRoute)
+
+_WRITTEN = {
+    "jsonl": ("application/x-ndjson", "jsonl"),
+    "csv": ("text/csv; charset=utf-8", "csv"),
+    "parquet": ("application/vnd.apache.parquet", "parquet"),
+    STUDIO: ("application/json", "json"),
+}
 
 
 class SetRequest(BaseModel):
@@ -167,6 +178,8 @@ async def read_cases(
             "content": {
                 "application/x-ndjson": {"example": '{"id":"kettle-7","group":null,"split":"calibration"}\n'},
                 "text/csv": {"example": "id,group,split\r\nkettle-7,,calibration\r\n"},
+                "application/json": {"example": [TASK]},
+                "application/vnd.apache.parquet": {"example": "PAR1..."},
             },
         },
         **problems(*GUARDED, 404, 422),
@@ -177,29 +190,46 @@ async def export(
     request: Request,
     reference: Reference,
     kind: Annotated[
-        Literal["jsonl", "csv", "label-studio"],
-        Query(description="`label-studio`: the labels as tasks, in JSON. Parquet: from the command line."),
+        Literal["jsonl", "csv", "parquet", "label-studio"],
+        Query(description="`label-studio`: the labels as tasks, in JSON."),
     ] = "jsonl",
     labels: Annotated[bool, Query(description="The labels alone, one a record.")] = False,
     lossless: Annotated[bool, Query(description="CSV without the apostrophes against formulas.")] = False,
 ) -> Response:
-    """JSON lines, or CSV that is safe for spreadsheets. The export of a frozen release split is recorded."""
-    services: Services = services_of(request)
+    """JSON lines, CSV that is safe for spreadsheets, or Parquet. The export of a frozen release split is recorded."""
+    store = services_of(request).store
     who = principal_of(request).id
-    studio = kind == "label-studio"
-    chosen = FileKind.JSONL if studio else FileKind(kind)
 
-    def lines() -> Iterator[str]:
-        if studio:
-            return label_studio(services.store, reference)
+    def pieces() -> Iterator[str] | Iterator[bytes]:
+        if kind == STUDIO:
+            return label_studio(store, reference)
+        if kind == "parquet":
+            return _parquet(store, reference, labels=labels, who=who)
         if labels:
-            return label_lines(services.store, reference, chosen, safe=not lossless)
-        return export_lines(services.store, reference, chosen, safe=not lossless, note=who)
+            return label_lines(store, reference, FileKind(kind), safe=not lossless)
+        return export_lines(store, reference, FileKind(kind), safe=not lossless, note=who)
 
-    version = await on_thread(lambda: services.store.sets.get(reference))
-    media = "application/x-ndjson" if chosen is FileKind.JSONL else "text/csv; charset=utf-8"
-    media = "application/json" if studio else media
-    ending = "json" if studio else chosen.value
-    name = f"{version.id.replace('@', '-')}{'-labels' if labels or studio else ''}.{ending}"
+    version = await on_thread(lambda: store.sets.get(reference))
+    media, ending = _WRITTEN[kind]
+    name = f"{version.id.replace('@', '-')}{'-labels' if labels or kind == STUDIO else ''}.{ending}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(await on_thread(lines), media_type=media, headers=headers)
+    return StreamingResponse(await on_thread(pieces), media_type=media, headers=headers)
+
+
+def _parquet(store: Store, reference: str, *, labels: bool, who: str) -> Iterator[bytes]:
+    """The file in pieces. Its end holds where everything is, so it is written as a whole first: on disk."""
+    with ExitStack() as undo:
+        file = undo.enter_context(tempfile.TemporaryFile())
+        if labels:
+            label_parquet(store, reference, file)
+        else:
+            export_parquet(store, reference, file, note=who)
+        file.seek(0)
+        undo.pop_all()
+    return _pieces(file)
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(1 << 16):
+            yield piece

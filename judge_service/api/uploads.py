@@ -26,6 +26,18 @@ _MEDIA = {
     "application/x-parquet": FileKind.PARQUET,
 }
 
+STUDIO = "label-studio"
+TASK: dict[str, Any] = {
+    "data": {"case_id": "kettle-7"},
+    "annotations": [
+        {
+            "completed_by": {"email": "Ann Example"},
+            "result": [{"from_name": "label", "to_name": "case", "type": "choices", "value": {"choices": ["A"]}}],
+        }
+    ],
+}
+"""A labelled task of Label Studio, as an example."""
+
 
 class FileOptions(BaseModel):
     """What every upload may state."""
@@ -35,9 +47,24 @@ class FileOptions(BaseModel):
     rubric: str | None = Field(default=None, max_length=200, description="Default: the set's, else the format's.")
     map: list[str] = Field(default_factory=list, description="`SOURCE=TARGET`: read SOURCE as TARGET. Repeatable.")
     label: list[str] = Field(default_factory=list, description="`WORD=LABEL`: read WORD as LABEL. Repeatable.")
-    kind: FileKind | None = Field(default=None, description="What the file is. Default: by its name or type.")
     encoding: str | None = Field(default=None, max_length=40, description="Of a CSV file.")
     delimiter: str | None = Field(default=None, min_length=1, max_length=1, description="Of a CSV file.")
+
+    @property
+    def table(self) -> FileKind | None:
+        """What the file was said to be; None when that is to be found out."""
+        return None
+
+
+class TableOptions(FileOptions):
+    """An upload of a table."""
+
+    kind: FileKind | None = Field(default=None, description="What the file is. Default: by its name or type.")
+
+    @property
+    def table(self) -> FileKind | None:
+        """What the file was said to be; None when that is to be found out."""
+        return self.kind
 
 
 class LabelOptions(FileOptions):
@@ -48,14 +75,28 @@ class LabelOptions(FileOptions):
     label_kind: Literal["human", "model"] = Field(default="human", description="Of labels that do not say.")
 
 
-class CaseOptions(LabelOptions):
+class LabelFileOptions(LabelOptions):
+    """An upload of labels alone."""
+
+    kind: FileKind | Literal["label-studio"] | None = Field(
+        default=None,
+        description="What the file is. Default: by its name or type; `label-studio` is said, or sent as JSON.",
+    )
+
+    @property
+    def table(self) -> FileKind | None:
+        """What the file was said to be; None when that is to be found out, or when it holds tasks."""
+        return self.kind if isinstance(self.kind, FileKind) else None
+
+
+class CaseOptions(LabelOptions, TableOptions):
     """An upload of cases."""
 
     format: str | None = Field(default=None, max_length=40, description="Default: recognised by the first row.")
     split: Split = Field(default=Split.CALIBRATION, description="Of cases that name none.")
 
 
-class VerdictFileOptions(FileOptions):
+class VerdictFileOptions(TableOptions):
     """An upload of recorded verdicts."""
 
     threshold: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False, description="For scores without a verdict.")
@@ -72,6 +113,7 @@ def upload(model: type[FileOptions], *, extra: tuple[str, ...] = ()) -> dict[str
     files = {name: {"type": "string", "contentMediaType": "application/octet-stream"} for name in ("file", *extra)}
     schema = {"type": "object", "required": ["file"], "properties": {**files, **_inline(model, properties)}}
     line = '{"id": "kettle-7", "label": "A"}\n'
+    tasks = {"schema": {"type": "array", "items": {"type": "object"}}, "example": [TASK]}
     return {
         "requestBody": {
             "required": True,
@@ -79,6 +121,7 @@ def upload(model: type[FileOptions], *, extra: tuple[str, ...] = ()) -> dict[str
                 "multipart/form-data": {"schema": schema, "example": {"file": line}},
                 "application/x-ndjson": {"schema": {"type": "string"}, "example": line},
                 "text/csv": {"schema": {"type": "string"}, "example": "id,label\r\nkettle-7,A\r\n"},
+                **({"application/json": tasks} if issubclass(model, LabelFileOptions) else {}),
             },
         },
         "parameters": [
@@ -135,16 +178,20 @@ def _source(name: str, content: bytes, kind: FileKind | None, options: FileOptio
 
     if not content:
         raise InvalidInput(fields=[FieldProblem("file", "file is empty.")])
-    chosen = options.kind or kind or kind_of(name, content[:64])
+    chosen = options.table or kind or kind_of(name, content[:64])
     return Source(name, opened, chosen, options.encoding, options.delimiter)
 
 
 async def read_upload(request: Request, model: type[O], extra: tuple[str, ...] = ()) -> tuple[O, dict[str, Source]]:
     """The options and the files of an upload: a form, or one file as the body with options in the query."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media in _MEDIA:
-        options = _options(model, list(request.query_params.multi_items()))
-        source = _source("body", await request.body(), _MEDIA[media], options)
+    tasks = media == "application/json" and issubclass(model, LabelFileOptions)
+    if media in _MEDIA or tasks:
+        given = list(request.query_params.multi_items())
+        if tasks and "kind" not in request.query_params:
+            given.append(("kind", STUDIO))
+        options = _options(model, given)
+        source = _source("body", await request.body(), _MEDIA.get(media, FileKind.JSONL), options)
         return options, {"file": source}
     if media != "multipart/form-data":
         known = ", ".join(f"`{name}`" for name in ("multipart/form-data", "application/x-ndjson", "text/csv"))
@@ -163,6 +210,6 @@ async def read_upload(request: Request, model: type[O], extra: tuple[str, ...] =
         raise InvalidInput(fields=[FieldProblem("file", "file is required: JSON lines, CSV or Parquet.")])
     options = _options(model, fields)
     return options, {
-        name: _source(file, content, options.kind if name == "file" else None, options)
+        name: _source(file, content, options.table if name == "file" else None, options)
         for name, (file, content) in files.items()
     }

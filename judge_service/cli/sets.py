@@ -169,7 +169,8 @@ def export_set(
         from judge_service.sets.label_studio import label_studio
         from judge_service.sets.tabular import FileKind, kind_of
 
-        chosen = FileKind(kind.value) if kind else FileKind.JSONL if file is None else kind_of(file.name)
+        by_name = kind is None and file is not None and not studio
+        chosen = kind_of(file.name) if by_name and file else FileKind(kind.value) if kind else FileKind.JSONL
         if chosen is FileKind.PARQUET:
             if file is None or studio:
                 message = "Parquet needs --out and is no JSON"

@@ -5,7 +5,7 @@ Owns what an exported row holds. Streams: nothing of the set is held in memory b
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from judge_service.domain.calibration_set import SOMETIMES, Label, SetCase, SetVersion, Split, UsePurpose
 from judge_service.parquet import pyarrow_parquet
@@ -42,7 +42,7 @@ def export_lines(store: Store, reference: str, kind: FileKind, *, safe: bool = T
     return _csv(store, version, safe=safe)
 
 
-def export_parquet(store: Store, reference: str, path: Path, *, note: str = "") -> None:
+def export_parquet(store: Store, reference: str, file: Path | BinaryIO, *, note: str = "") -> None:
     """A set with its labels as a Parquet file of text columns. Raises MissingDependency without the extra."""
     parquet = pyarrow_parquet()
     import pyarrow
@@ -53,7 +53,7 @@ def export_parquet(store: Store, reference: str, path: Path, *, note: str = "") 
     as_json = {"input", "metadata", "labels"}
     titles = [name + JSON_SUFFIX if name in as_json else name for name in names]
     schema = pyarrow.schema([(title, pyarrow.string()) for title in titles])
-    with parquet.ParquetWriter(path, schema) as writer:
+    with parquet.ParquetWriter(file, schema) as writer:
         for page in _pages(_documents(store, version)):
             columns = [
                 [dump(document[name]) if name in as_json else document[name] for document in page] for name in names
@@ -89,7 +89,7 @@ def label_lines(store: Store, reference: str, kind: FileKind, *, safe: bool = Tr
     return csv_lines([*_LABEL_COLUMNS, *(name + JSON_SUFFIX for name in _LABEL_JSON)], rows(), safe=safe)
 
 
-def label_parquet(store: Store, reference: str, path: Path) -> None:
+def label_parquet(store: Store, reference: str, file: Path | BinaryIO) -> None:
     """The labels alone as a Parquet file of text columns. Raises MissingDependency without the extra."""
     parquet = pyarrow_parquet()
     import pyarrow
@@ -98,7 +98,7 @@ def label_parquet(store: Store, reference: str, path: Path) -> None:
     numbers = {"seconds": pyarrow.float64(), "probability": pyarrow.float64(), "adjudicated": pyarrow.bool_()}
     columns = [(name, numbers.get(name, pyarrow.string())) for name in _LABEL_COLUMNS]
     schema = pyarrow.schema([*columns, *((name + JSON_SUFFIX, pyarrow.string()) for name in _LABEL_JSON)])
-    with parquet.ParquetWriter(path, schema) as writer:
+    with parquet.ParquetWriter(file, schema) as writer:
         for page in _pages(_whole_row(label) for label in store.labels.of(version.id)):
             for row in page:
                 for name in _LABEL_JSON:

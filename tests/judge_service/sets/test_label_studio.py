@@ -3,7 +3,6 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,9 +15,7 @@ from judge_service.sets.labelling import Labeller
 from judge_service.sets.tabular import FileKind, Source
 from judge_service.store import Store
 from tests.judge_service.annotation.projects import a_set
-
-ITEMS = {"answers": {}, "items": [{"id": "c1", "text": 'Five days, "so"\nit is.', "answers": {"verdict": "supported"}}]}
-HARD = 'He said "no", then left.\nSecond; line \t שלום 🙂'
+from tests.judge_service.sets.labels import LABELS
 
 
 @pytest.fixture
@@ -30,13 +27,10 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def fill(store: Store) -> str:
     reference = a_set(store, 3)
     maker = Labeller(reference, datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC), rubric="pairwise@1")
-    given: list[tuple[str, dict[str, Any]]] = [
-        ("model-x/0", {"annotator": "Ann", "label": "A", "seconds": 2.5, "note": HARD, "order_shown": "BA"}),
-        ("model-x/0", {"annotator": "Bob", "label": None, "probability": 0.125}),
-        ("model-x/1", {"annotator": "00123", "label": "tie", "items": ITEMS, "condition": "assisted"}),
-        ("model-x/1", {"annotator": "=cmd()", "label": "B", "adjudicated": True}),
-    ]
-    store.labels.add(reference, [maker.label(case_id, fields) for case_id, fields in given])
+    store.labels.add(
+        reference,
+        [maker.label(row["case_id"], {name: row[name] for name in row if name != "case_id"}) for row in LABELS],
+    )
     return reference
 
 
