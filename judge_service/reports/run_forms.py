@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from judge_service.cells import guard
 from judge_service.reports.outline import Cell, Grid, headline, outline
 from judge_service.reports.render import OUTCOMES, fragment, standalone, to_json
 
@@ -112,12 +113,8 @@ def to_csv(report: Mapping[str, Any]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["figure", *_FIGURES])
     for path, fields in figures(report):
-        writer.writerow([_safe(path), *("" if fields.get(name) is None else fields[name] for name in _FIGURES)])
+        writer.writerow([guard(path), *("" if fields.get(name) is None else fields[name] for name in _FIGURES)])
     return text.getvalue()
-
-
-def _safe(text: str) -> str:
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
 def figures(report: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from judge_service.cells import guard
 from judge_service.reports.selection import parts_of
 
 IDENTIFYING = ("judge", "key", "value", "id")
@@ -41,7 +42,7 @@ class Table:
         """The table as CSV with a header line; a cell that a spreadsheet would run as a formula is quoted with '."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
+        writer.writerow([guard(column) for column in self.columns])
         for row in self.rows:
             writer.writerow([_cell(value) for value in row])
         return text.getvalue()
@@ -149,6 +150,4 @@ def _figure(name: str, figure: Mapping[str, Any]) -> dict[str, Any]:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return f"'{value}"
-    return value
+    return guard(value) if isinstance(value, str) else value

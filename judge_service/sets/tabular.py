@@ -15,6 +15,7 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import Any, BinaryIO
 
+from judge_service.cells import guard, unguard
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.parquet import pyarrow_parquet
 from judge_service.runs.casefile import parse_line
@@ -40,8 +41,6 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _SEPARATOR_LINE = re.compile(r'"?sep=(.|\\t)"?\r?\n?', re.IGNORECASE)
-_FORMULA = re.compile(r"'*[\s\x00]*[=+\-@\t\r]")
-_GUARDED = re.compile(r"''*[\s\x00]*[=+\-@\t\r]")
 
 
 class FileKind(StrEnum):
@@ -303,16 +302,6 @@ _READERS: dict[FileKind, Callable[[BinaryIO, Source], Iterator[Row]]] = {
     FileKind.CSV: _csv,
     FileKind.PARQUET: _parquet,
 }
-
-
-def guard(cell: str) -> str:
-    """A text cell that no spreadsheet takes for a formula: one apostrophe more where it would begin one."""
-    return f"'{cell}" if _FORMULA.match(cell) else cell
-
-
-def unguard(cell: str) -> str:
-    """The text before `guard`: exactly the added apostrophe is taken off."""
-    return cell[1:] if _GUARDED.match(cell) else cell
 
 
 @dataclass(slots=True)

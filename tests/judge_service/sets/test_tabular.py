@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge_service.cells import guard, unguard
 from judge_service.errors import InvalidInput, MissingDependency
 from judge_service.parquet import pyarrow_parquet
-from judge_service.sets.tabular import FileKind, csv_lines, guard, kind_of, unguard
+from judge_service.sets.tabular import FileKind, csv_lines, kind_of
 
 from .conftest import MakeFile
 
