@@ -11,6 +11,7 @@ from judge_service.domain.principal import Role
 from tests.judge_service.annotation.projects import a_person, a_project, a_set
 from tests.judge_service.annotation.test_quality import by_content
 from tests.judge_service.api.test_sets import NDJSON, lines
+from tests.judge_service.sets.labels import cases
 
 
 def wanted(name: str, number: int) -> str:
@@ -137,3 +138,40 @@ async def test_guidelines_have_versions_with_what_changed(connect, service: Serv
     assert found[1]["html"] == "<p>Judge <em>help</em>.</p>\n"
     assert (await lead.post(path, json={"text": "x", "note": ""})).status_code == 422
     assert (await connect(Role.ANNOTATE).get(path)).status_code == 404
+
+
+async def test_an_invitation_joins_the_project(connect, service: Service) -> None:
+    lead, guest = connect(Role.LEAD), connect(None)
+    guest.headers["Origin"] = "http://judge.test"
+    a_set(service.store, 2)
+    project = (await lead.post("/v1/projects", json={"name": "P", "set": "pairs@1"})).json()["id"]
+    made = await lead.post("/v1/invitations", json={"role": "annotate", "name": "Bob", "project": project})
+    assert made.status_code == 201, made.text
+    path = "/invitations/" + made.json()["link"].rpartition("/")[2]
+    done = await guest.post(path, data={"name": "Bob", "password": "four plain words here"})
+    assert done.status_code == 303
+    assert (await guest.get(f"/v1/projects/{project}/next")).json()["case"]["of"] == 2
+    members = (await lead.get(f"/v1/projects/{project}")).json()["members"]
+    assert [one["name"] for one in members] == ["Bob"]
+    unknown = await lead.post("/v1/invitations", json={"role": "annotate", "project": "a" * 12})
+    assert unknown.status_code == 404
+
+
+async def test_a_monitoring_sample_takes_more_of_what_was_marked_bad(connect, service: Service) -> None:
+    lead = connect(Role.LEAD)
+    await lead.post("/v1/sets", json={"name": "production", "rubric": "pairwise@1"})
+    rows = [one | ({"feedback": "down"} if place == 0 else {}) for place, one in enumerate(cases(10))]
+    await lead.post("/v1/sets/production/cases", content=lines(rows), headers=NDJSON)
+    judged = verdicts(10, "small", lambda n: "A")
+    given = await lead.post("/v1/sets/production/verdicts", content=lines(judged), headers=NDJSON)
+    run = given.json()["judges"][0]["run_id"]
+    await lead.post("/v1/sets", json={"name": "monitor", "rubric": "pairwise@1"})
+    drawn = await lead.post("/v1/sets/monitor/samples", json={"run": run, "n": 10, "random_share": 0.8})
+    assert drawn.status_code == 201, drawn.text
+    assert (drawn.json()["judged"], drawn.json()["random"]) == (10, 8)
+    chances = {one.case.id: one.case.metadata["inclusion_probability"] for one in service.store.sets.cases("monitor@1")}
+    assert 8 <= len(chances) == drawn.json()["drawn"]
+    # By hand: eight of ten blindly; two by weight, of which the marked case has 4 and each other 1.
+    for case_id, chance in chances.items():
+        weight = 4 if case_id == "model-x/0" else 1
+        assert chance == pytest.approx(1 - 0.2 * (1 - 2 * weight / 13))
