@@ -25,6 +25,7 @@ from judge_service.store import Store
 from judge_service.store.store import utc_now
 from judge_service.web.deciding import answer_of, candidates, field_names, words_of
 from judge_service.web.forms import NOTHING, Refused, refused, text_fields
+from judge_service.web.label_keys import KEYS
 from judge_service.web.pages import render
 from judge_service.web.projects import ProjectId
 from judge_service.web.services import services_of
@@ -37,6 +38,11 @@ PAGE = 50
 """Cases of the queue on one page."""
 EXCERPT = 160
 LONGEST_REASON = 4000
+_HERE = ("choose", "save", "before", "after", "note", "keys", "leave")
+_KEYS = tuple(
+    key._replace(text="Write the reason") if key.action == "note" else key for key in KEYS if key.action in _HERE
+)
+"""The keys of labelling that have a meaning here."""
 _SAFE = "Nothing was saved yet. Your entries are kept."
 
 
@@ -155,6 +161,7 @@ async def _case(
         problems=problems,
         said=entries,
         token_=token,
+        keys=_KEYS,
         words=lambda value: words_of(form, value),
         titles={text.id: text.title for text in form.texts},
         **facts,
