@@ -175,3 +175,19 @@ async def test_a_monitoring_sample_takes_more_of_what_was_marked_bad(connect, se
     for case_id, chance in chances.items():
         weight = 4 if case_id == "model-x/0" else 1
         assert chance == pytest.approx(1 - 0.2 * (1 - 2 * weight / 13))
+
+
+async def test_low_confidence_raises_the_probability(connect, service: Service) -> None:
+    lead = connect(Role.LEAD)
+    await lead.post("/v1/sets", json={"name": "answers", "rubric": "faithfulness@1"})
+    rows = [{"id": f"c{n}", "contexts": [f"Day {n}."], "answer": f"It is day {n}."} for n in range(10)]
+    assert (await lead.post("/v1/sets/answers/cases", content=lines(rows), headers=NDJSON)).status_code == 200
+    judged = [{"case_id": f"c{n}", "judge": "small", "score": 0.6 if n == 0 else 0.95} for n in range(10)]
+    given = await lead.post("/v1/sets/answers/verdicts", content=lines(judged), headers=NDJSON)
+    assert given.status_code == 200, given.text
+    body = {"name": "P", "set": "answers@1", "selection": {"n": 3, "by": "uncertain"}}
+    project = (await lead.post("/v1/projects", json=body)).json()
+    # By hand: nine cases weigh 1 + 2 (1 - 0.95), one 1 + 2 (1 - 0.6).
+    for case in service.store.projects.cases(project["id"]):
+        weight = 1.8 if case.case_id == "c0" else 1.1
+        assert case.probability == pytest.approx(3 * weight / (9 * 1.1 + 1.8))
