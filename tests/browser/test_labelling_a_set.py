@@ -196,6 +196,7 @@ def test_the_lead_adjudicates_freezes_and_opens_the_report(
         tab_to(page, "a[href^='/reports/']")
         enter(page)
         page.wait_for_url("**/reports/**")
-        expect(page.locator("h1")).to_contain_text("pairs" if reference == "pairs@1" else "answers", timeout=60_000)
+        rubric = "pairwise@1" if reference == "pairs@1" else "faithfulness@1"
+        expect(page.locator("h1")).to_have_text(f"Which judge for {rubric}?", timeout=60_000)
         assert said == []
         close(page)

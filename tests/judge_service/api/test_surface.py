@@ -17,7 +17,7 @@ ROUTES = [route for router in (*ROUTERS, *PAGES) for route in router.routes]
 PUBLIC = {"/healthz", "/readyz", "/", "/docs", "/static/{name:path}"}
 SIGNING_IN = {"/sign-in", "/sign-out", "/invitations/{token}"}
 """Open to everyone; what they answer depends on what is sent."""
-FORMS = {"/people/invite"}
+FORMS = {"/people/invite", "/projects/new", "/sets", "/keys"}
 """Forms that show what is wrong with an entry on the page itself."""
 
 
