@@ -18,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import httpx
+
 FILL = "It depends on the contract and the date of delivery. " * 4
 REPLY = '{"rationale":"Both say the same.","verdict":"tie"}'
 JUDGES = f"""
@@ -95,12 +97,10 @@ def main() -> None:
         key = next(word for word in made.stdout.split() if word.startswith("jk_"))
         server = subprocess.Popen([*program, "serve", "--port", str(port)], env=os.environ | settings)
         try:
-            for _ in range(600):
-                try:
-                    asyncio.run(load(port, key, 1, 0.5, 1_000_000_000))
-                    break
-                except OSError:
-                    time.sleep(0.1)
+            # The client's own retries wait until the port takes connections.
+            with httpx.Client(transport=httpx.HTTPTransport(retries=8)) as client:
+                client.get(f"http://127.0.0.1:{port}/healthz", timeout=60).raise_for_status()
+            asyncio.run(load(port, key, 1, 0.5, 1_000_000_000))
             print(f"{'connections':>12}{'per second':>12}{'p50 ms':>9}{'p99 ms':>9}{'max ms':>9}", flush=True)
             for round_, connections in enumerate(given.connections, start=2):
                 took = sorted(asyncio.run(load(port, key, connections, given.seconds, round_ * 1_000_000_000)))

@@ -13,7 +13,6 @@ from fastapi import FastAPI
 
 from judge_service import __version__
 from judge_service.api import routers
-from judge_service.api.calibrating import Calibrators
 from judge_service.api.components import Component
 from judge_service.api.idempotency import Once
 from judge_service.api.openapi import DESCRIPTION, document
@@ -41,6 +40,7 @@ from judge_service.runs.stored_judges import StoredJudges
 from judge_service.runs.stored_rubrics import StoredRubrics
 from judge_service.runs.worker import this_worker
 from judge_service.security.keys import issue
+from judge_service.sets.calibrating import Calibrators
 from judge_service.sets.drift import DriftChecks
 from judge_service.sets.watching import Watch
 from judge_service.settings import Settings

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from judge_service.api.calibrating import Calibrating
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.idempotency import IdempotencyKey, Stored, scope_of
 from judge_service.api.services import Services, judge_in, services_of
@@ -20,6 +19,7 @@ from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.reports.labelled_set import rubric_of, source_of
 from judge_service.reports.measuring import once_on_release
 from judge_service.security.roles import Permission
+from judge_service.sets.calibrating import Calibrating
 from rubrics.model import Rubric
 
 router = APIRouter(prefix="/v1", tags=["statistics"], route_class=GuardedRoute)

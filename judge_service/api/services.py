@@ -4,7 +4,6 @@ from typing import Any, Protocol
 
 from starlette.requests import Request
 
-from judge_service.api.calibrating import Calibrators
 from judge_service.api.components import Component
 from judge_service.api.idempotency import Once
 from judge_service.api.preflight import Preflight
@@ -19,6 +18,7 @@ from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.execute import Executor
 from judge_service.runs.stored_judges import StoredJudges
 from judge_service.runs.stored_rubrics import StoredRubrics
+from judge_service.sets.calibrating import Calibrators
 from judge_service.sets.watching import Watch
 from judge_service.settings import Settings
 from judge_service.store import Store

@@ -19,6 +19,18 @@ JudgeNameArgument = Annotated[str, typer.Argument(help="Name of the judge, as in
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 
 
+AgainOption = Annotated[
+    bool,
+    typer.Option("--again", help="Look at a release split a second time: recorded as tuning, it becomes development."),
+]
+"""A second look at a release split."""
+
+ResamplesOption = Annotated[
+    int, typer.Option(metavar="N", min=100, max=100_000, help="Resamples of a bootstrap; figures say it when fewer.")
+]
+"""How often a bootstrap draws."""
+
+
 def settings_for(database: str | None = None) -> "Settings":
     """The settings of this installation, with the database replaced when one is given.
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from judge_service.cli.console import note
-from judge_service.cli.options import DatabaseOption, settings_for
+from judge_service.cli.options import AgainOption, DatabaseOption, ResamplesOption, settings_for
 from judge_service.cli.runs import Form
 from judge_service.cli.statistics import RubricOption, SplitName
 
@@ -61,16 +61,8 @@ def report(
     form: Annotated[
         Form | None, typer.Option("--form", help="What to write. Default: by the file's name, else md.")
     ] = None,
-    again: Annotated[
-        bool,
-        typer.Option(
-            "--again", help="Look at a release split a second time: recorded as tuning, it becomes development."
-        ),
-    ] = False,
-    resamples: Annotated[
-        int,
-        typer.Option(metavar="N", min=100, max=100_000, help="Resamples of a bootstrap; figures say it when fewer."),
-    ] = 10_000,
+    again: AgainOption = False,
+    resamples: ResamplesOption = 10_000,
     database: DatabaseOption = None,
 ) -> None:
     """Compare judges on one calibration set and say which to use, or which evidence is missing.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from judge_service.cli.console import note, out, say_json
-from judge_service.cli.options import DatabaseOption, JsonOption, settings_for
+from judge_service.cli.options import AgainOption, DatabaseOption, JsonOption, ResamplesOption, settings_for
 
 if TYPE_CHECKING:
     from judge_service.app import Service
@@ -115,16 +115,8 @@ def stats(
         list[str] | None,
         typer.Option("--family", metavar="PART=FAMILY", help="Model family of names that hold PART. Repeat it."),
     ] = None,
-    again: Annotated[
-        bool,
-        typer.Option(
-            "--again", help="Look at a release split a second time: recorded as tuning, it becomes development."
-        ),
-    ] = False,
-    resamples: Annotated[
-        int,
-        typer.Option(metavar="N", min=100, max=100_000, help="Resamples of a bootstrap; figures say it when fewer."),
-    ] = 10_000,
+    again: AgainOption = False,
+    resamples: ResamplesOption = 10_000,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.run import DRIFT_SOURCE, Run, RunStatus
-from judge_service.errors import Conflict, JudgeServiceError, NotFound
+from judge_service.errors import Conflict, NotFound
 from judge_service.runs.aggregate import Aggregate, aggregate
-from judge_service.runs.fleet import Fleet
+from judge_service.runs.fleet import Fleet, why_stopped
 from judge_service.runs.local import LocalRunner
 from judge_service.runs.progress import Progress
 from judge_service.runs.worker import alive
@@ -199,8 +199,7 @@ class BackgroundRuns:
                 await self._give_up_if_stuck(run, error.message)
             except Exception as error:
                 log.exception("run %s stopped", run.id)
-                said = error.message if isinstance(error, JudgeServiceError) else type(error).__name__
-                await asyncio.to_thread(self._store.runs.finish, run.id, RunStatus.FAILED, f"The run stopped: {said}")
+                await asyncio.to_thread(self._store.runs.finish, run.id, RunStatus.FAILED, why_stopped(error))
 
     async def _give_up_if_stuck(self, run: Run, message: str) -> None:
         """A queued run that can never start here must not wait for ever."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from judge_service.domain.call import Usage
 from judge_service.domain.run import Run, RunStatus
-from judge_service.errors import Conflict, MissingDependency, StoreError, Unavailable
+from judge_service.errors import Conflict, JudgeServiceError, MissingDependency, StoreError, Unavailable
 from judge_service.judging.budget import Budget
 from judge_service.runs.local import LocalRunner, verdict
 from judge_service.runs.progress import Tally
@@ -32,6 +32,12 @@ AGAIN_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 """Pauses before a lost database is tried again; the last one for ever."""
 
 log = logging.getLogger(__name__)
+
+
+def why_stopped(error: Exception) -> str:
+    """What a run says that an error nobody foresaw has ended; the log has the rest."""
+    said = error.message if isinstance(error, JudgeServiceError) else type(error).__name__
+    return f"The run stopped: {said}"
 
 
 class Fleet:
@@ -116,17 +122,24 @@ class Fleet:
     async def _handle(self, run_id: str, number: int, label: str) -> bool:
         """Judge one chunk. False: it is left for another worker or a later time."""
         try:
-            chunk = await asyncio.to_thread(self._store.chunks.get, run_id, number, label)
-            run = None if chunk is None else await asyncio.to_thread(self._store.runs.get, run_id)
-            if chunk is None or run is None:
-                return True
-            return await self._judge(chunk, run)
+            return await self._taken(run_id, number, label)
         except (StoreError, Unavailable) as error:
             log.warning("chunk %d of run %s is given back: %s", number, run_id, error.message)
             return False
-        except Exception:
-            log.exception("chunk %d of run %s is given back", number, run_id)
-            return False
+
+    async def _taken(self, run_id: str, number: int, label: str) -> bool:
+        chunk = await asyncio.to_thread(self._store.chunks.get, run_id, number, label)
+        run = None if chunk is None else await asyncio.to_thread(self._store.runs.get, run_id)
+        if chunk is None or run is None:
+            return True
+        try:
+            return await self._judge(chunk, run)
+        except (StoreError, Unavailable):
+            raise
+        except Exception as error:
+            # Given back it would stop the next worker in the same way, and the run would never end.
+            log.exception("run %s stopped in chunk %d", run_id, number)
+            return await self._fail(chunk, run, why_stopped(error))
 
     async def _judge(self, chunk: Chunk, run: Run) -> bool:
         if run.status is RunStatus.CANCELLING or run.status.ended:

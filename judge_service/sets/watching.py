@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from judge_service.domain.drift import DriftRecord
 from judge_service.errors import Conflict, JudgeServiceError
+from judge_service.runs.tasks import Tasks
 from judge_service.sets.drift import Asked, DriftChecks
 
 AT_ONCE = 2
@@ -33,7 +34,7 @@ class Watch:
     def __init__(self, checks: DriftChecks) -> None:
         self.checks = checks
         self._tasks: dict[str, Task] = {}
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running = Tasks()
 
     async def start(self, asked: Asked) -> Task:
         """Start a check. Raises what makes it impossible, and Conflict when this judge's or too many are under way."""
@@ -48,9 +49,7 @@ class Watch:
         for old in list(self._tasks)[: -KEPT or None]:
             if old not in self._running:
                 del self._tasks[old]
-        running = asyncio.create_task(self._work(task))
-        self._running[task.id] = running
-        running.add_done_callback(lambda _: self._running.pop(task.id, None))
+        self._running.begin(task.id, self._work(task), name=f"drift of {asked.judge}")
         return task
 
     def task(self, task_id: str) -> Task | None:
@@ -59,16 +58,11 @@ class Watch:
 
     async def wait(self, task_id: str) -> None:
         """Wait until a check of this process has ended."""
-        running = self._running.get(task_id)
-        if running is not None:
-            await asyncio.shield(running)
+        await self._running.wait(task_id)
 
     async def aclose(self) -> None:
         """Stop; what was judged is recorded and used when the check is asked for again."""
-        running = list(self._running.values())
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await self._running.aclose()
 
     async def _work(self, task: Task) -> None:
         try:

@@ -1,43 +1,17 @@
 """Faults of other tools with rubrics of their users' own, by their case ids, over the API."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
-from judge_service.app import Service, create_app
-from judge_service.domain.principal import Role
-from judge_service.security.keys import issue
-from judge_service.settings import Settings
+from judge_service.app import Service
 from rubrics.registry import get_rubric
 from tests.judge_service.api.requests import paths
 from tests.reported.judged import scripted
 
 ANSWER = {"id": "c", "answer": "It opened in 1931."}
-
-
-@pytest.fixture
-async def service(tmp_path: Any) -> AsyncIterator[Service]:
-    async with Service.open(Settings(data_dir=tmp_path, requests_per_minute=1_000_000)) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def api(service: Service) -> AsyncIterator[httpx.AsyncClient]:
-    key, plain = issue("lead", Role.LEAD)
-    service.store.keys.add(key)
-    app = create_app(service=service)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app=app),
-            base_url="http://judge.test",
-            headers={"Authorization": f"Bearer {plain}"},
-        ) as client,
-    ):
-        yield client
 
 
 def scale(*values: int) -> list[dict[str, Any]]:

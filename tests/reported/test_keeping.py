@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,28 +30,6 @@ from tests.support.fake_provider import FakeProvider, Reply
 COMMAND = "from judge_service.cli.main import main; main()"
 GOOD = Reply('{"rationale": "It is right.", "verdict": "A"}')
 LINES = {"Content-Type": "application/x-ndjson"}
-
-
-@pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Service]:
-    async with Service.open(Settings(data_dir=tmp_path, requests_per_minute=1_000_000)) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def api(service: Service) -> AsyncIterator[httpx.AsyncClient]:
-    key, plain = issue("lead", Role.LEAD)
-    service.store.keys.add(key)
-    app = create_app(service=service)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app=app),
-            base_url="http://judge.test",
-            headers={"Authorization": f"Bearer {plain}"},
-        ) as client,
-    ):
-        yield client
 
 
 async def test_case_044_a_cancelled_run_stays_cancelled_and_starts_no_call(

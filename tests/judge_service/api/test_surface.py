@@ -22,7 +22,7 @@ FORMS = {"/people/invite", "/projects/new", "/sets", "/keys"}
 
 
 def concrete(path: str) -> str:
-    """A path with its placeholders filled: a file of a page that exists, else ids that name nothing."""
+    """A path with its parts filled: a stylesheet that exists, else ids that name nothing."""
     path = path.replace("{name:path}", "site.css")
     path = path.replace("{case}", "0" * 32)
     return re.sub(r"\{[a-z_]+\}", "nothing", re.sub(r"\{(key|user|invitation|project)_id\}", "a" * 12, path))

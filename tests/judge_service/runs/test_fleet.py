@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -11,7 +12,7 @@ from judge_service.domain.run import RunStatus
 from judge_service.judging.asking import FatalJudgeError
 from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.exports import judgments_of
-from judge_service.runs.fleet import Fleet
+from judge_service.runs.fleet import CHUNKS_AT_ONCE, Fleet
 from judge_service.runs.local import LocalRunner
 from judge_service.runs.watching import watch
 from judge_service.store import Store
@@ -30,11 +31,11 @@ def shared(postgres: Postgres) -> Iterator[Store]:
 
 
 @asynccontextmanager
-async def working(store: Store, judging: FakeJudging) -> AsyncIterator[BackgroundRuns]:
+async def working(store: Store, judging: FakeJudging, find: Any = get_rubric) -> AsyncIterator[BackgroundRuns]:
     queue = store.queue(heartbeat_s=1.0)
     assert queue is not None
     runner = LocalRunner(store, judging)
-    runs = BackgroundRuns(store, runner, get_rubric, fleet=Fleet(store, queue, runner, get_rubric))
+    runs = BackgroundRuns(store, runner, get_rubric, fleet=Fleet(store, queue, runner, find))
     await runs.resume_interrupted()
     yield runs
     await runs.aclose()
@@ -68,6 +69,23 @@ async def test_a_refused_key_ends_the_run_for_all(shared: Store) -> None:
         await runs.submit(cases(30), PAIRWISE, JUDGE, run_id="r")
         assert await ended(shared, runs) is RunStatus.FAILED
         assert (await runs.get("r")).message == "401: the key is not valid"
+
+
+async def test_an_error_that_nobody_foresaw_ends_the_run_and_is_not_taken_again_for_ever(shared: Store) -> None:
+    found: list[str] = []
+
+    def broken(reference: str) -> None:
+        found.append(reference)
+        raise ZeroDivisionError
+
+    judging = FakeJudging()
+    async with working(shared, judging, broken) as runs:
+        await runs.submit(cases(30), PAIRWISE, JUDGE, run_id="r")
+        assert await ended(shared, runs) is RunStatus.FAILED
+        assert (await runs.get("r")).message == "The run stopped: ZeroDivisionError"
+    # The chunks that were in hand when the first one ended the run, each once.
+    assert 1 <= len(found) <= CHUNKS_AT_ONCE
+    assert judging.calls == 0
 
 
 async def test_what_nobody_works_on_is_offered_again(shared: Store) -> None:

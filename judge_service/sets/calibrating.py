@@ -19,6 +19,7 @@ from judge_service.reports.labelled_set import read_set, source_of
 from judge_service.reports.measuring import keep
 from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.naming import of_source, work_id
+from judge_service.runs.tasks import Tasks
 from judge_service.store import Store
 from judge_service.store.store import utc_now
 from rubrics.model import Rubric
@@ -52,7 +53,7 @@ class Calibrators:
         self._judging = judging
         self._background = background
         self._known: dict[str, Calibrating] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks = Tasks()
 
     def get(self, identifier: str) -> Calibrating | None:
         """A measurement that this process began; None for another one."""
@@ -70,23 +71,16 @@ class Calibrators:
                 run = await self._run(wanted, judge, retry_errors)
                 wanted.runs[name] = run.id
         self._known[wanted.id] = wanted
-        task = asyncio.create_task(self._measure(wanted), name=f"calibrate {wanted.version.id}")
-        self._tasks[wanted.id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(wanted.id, None))
+        self._tasks.begin(wanted.id, self._measure(wanted), name=f"calibrate {wanted.version.id}")
         return wanted
 
     async def wait(self, identifier: str) -> None:
         """Wait until a measurement of this process has ended."""
-        task = self._tasks.get(identifier)
-        if task is not None:
-            await asyncio.shield(task)
+        await self._tasks.wait(identifier)
 
     async def aclose(self) -> None:
         """Stop waiting for runs; they go on after the next start."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.aclose()
 
     async def _run(self, wanted: Calibrating, judge: Judge, retry_errors: bool) -> Run:
         cases = await asyncio.to_thread(
@@ -113,8 +107,6 @@ class Calibrators:
             wanted.status = "measured"
         except JudgeServiceError as error:
             wanted.status, wanted.message = "failed", error.message
-        except asyncio.CancelledError:
-            raise
         except Exception:
             wanted.status, wanted.message = "failed", "The measurement failed; the log says why."
             log.exception("the calibration %s failed", wanted.id)
