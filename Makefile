@@ -6,11 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/judge-service
 
-.PHONY: demo test test-netcal check browser lock clean help
+.PHONY: demo test explore test-netcal check browser lock clean help
 
 help:
 	@echo "make demo   install, pull the small embedded model, judge sample cases, write a report"
 	@echo "make test   install what tests need, then run the checks and the tests that CI runs"
+	@echo "make explore  property tests with new and more examples"
 	@echo "make check  linters, types and import rules"
 	@echo "make test-netcal  compare with netcal, which brings torch"
 	@echo "make lock   resolve the dependencies again"
@@ -46,6 +47,10 @@ browser: $(VENV)/.dev
 test: check browser
 	$(RUN) models pull
 	$(BIN)/pytest -n auto --dist worksteal
+
+# New examples for the property tests, and more of them. A failure found here becomes an @example of its test.
+explore: $(VENV)/.dev
+	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile explore
 
 # netcal brings torch: a second opinion with an environment of its own, not part of `make test`.
 test-netcal:

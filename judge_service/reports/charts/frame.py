@@ -222,13 +222,14 @@ def beside(spots: Sequence[Spot], plot: Rect, taken: Sequence[tuple[Rect, str | 
     """Where the names of points go, as rows of `written`: beside their point where there is room.
 
     `taken` are rectangles that should stay free, with whose they are: a name that stands nearer to another's marks than
-    to its own would be read as the other's. Where everything is crowded the least bad place is taken.
+    to its own would be read as the other's. Where everything is crowded the least bad place is taken; a place that leaves
+    the plot least always comes first, because what is outside is cut off.
     """
     blocked = [*taken, *((Rect(spot.x - 7, spot.y - 7, spot.x + 7, spot.y + 7), spot.owner) for spot in spots)]
     rows: list[dict[str, Any]] = []
     for spot in spots:
         wide = width_of(spot.text)
-        best: tuple[float, dict[str, Any], Rect] | None = None
+        best: tuple[tuple[float, float], dict[str, Any], Rect] | None = None
         for dy in (0, -15, 15, -24, 24, -33, 33, -45, 45, -60, 60, -80, 80):
             for align, at in (
                 ("left", spot.x + 12),
@@ -240,12 +241,14 @@ def beside(spots: Sequence[Spot], plot: Rect, taken: Sequence[tuple[Rect, str | 
                 place = Rect(start, spot.y + dy - _LINE / 2, start + wide, spot.y + dy + _LINE / 2)
                 outside = max(0.0, plot.x0 - place.x0) + max(0.0, place.x1 - plot.x1)
                 outside += max(0.0, plot.y0 - place.y0) + max(0.0, place.y1 - plot.y1)
-                cost = sum(place.overlap(other) for other, _ in blocked) + 1000 * outside + abs(dy) * 0.5
+                cost = sum(place.overlap(other) for other, _ in blocked) + abs(dy) * 0.5
                 own = min(place.distance(other) for other, owner in blocked if owner == spot.owner)
                 strange = [place.distance(other) for other, owner in blocked if owner not in (spot.owner, None)]
                 cost += 60 if strange and min(strange) < own else 0
-                if best is None or cost < best[0] - 1e-9:
-                    best = (cost, {"x": at, "y": spot.y + dy, "text": spot.text, "align": align}, place)
+                # rounded, so that the sums' last digits do not choose between equal places
+                rank = (round(outside, 6), round(cost, 6))
+                if best is None or rank < best[0]:
+                    best = (rank, {"x": at, "y": spot.y + dy, "text": spot.text, "align": align}, place)
         if best is not None:
             rows.append(best[1])
             blocked.append((best[2], None))

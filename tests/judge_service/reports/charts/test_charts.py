@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from judge_service.assets import tokens
@@ -313,6 +313,7 @@ def test_labels_above_a_plot_never_cover_each_other(labels: list[tuple[float, st
                 assert abs(middle - other) >= half + frame.width_of(labels[j][1]) / 2
 
 
+@example([(0.0, 0.0, "judge"), (102.0, 11.0, "a-long-judge-name"), (190.75, 0.0, "a-long-judge-name")])
 @given(
     st.lists(
         st.tuples(st.floats(0, 300), st.floats(0, 190), st.sampled_from(["a", "judge", "a-long-judge-name"])),
