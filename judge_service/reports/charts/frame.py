@@ -222,7 +222,7 @@ def beside(spots: Sequence[Spot], plot: Rect, taken: Sequence[tuple[Rect, str | 
     """Where the names of points go, as rows of `written`: beside their point where there is room.
 
     `taken` are rectangles that should stay free, with whose they are: a name that stands nearer to another's marks than
-    to its own would be read as the other's. Where everything is crowded the least bad place is taken; a place that leaves
+    to its own would be read as the other's. Where everything is crowded the least bad place is taken; one that leaves
     the plot least always comes first, because what is outside is cut off.
     """
     blocked = [*taken, *((Rect(spot.x - 7, spot.y - 7, spot.x + 7, spot.y + 7), spot.owner) for spot in spots)]
