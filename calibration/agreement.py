@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from calibration import contingency
 from calibration.estimate import Estimate, InvalidStatisticInput, Reason, finite
 from calibration.resample import DEFAULT_RESAMPLES, DEFAULT_SEED, Resampler, ratio_replicates, share
+from calibration.weighted import WEIGHTED
 
 FAILED = -1
 """Code of a judge's verdict that is missing or unreadable."""
@@ -115,6 +116,9 @@ class Agreement:
     The resampled tables are computed once and shared, so intervals of different figures are of the same resamples.
     Without a resampler only Wilson intervals are given; the others say `not_estimated`. `interval` names the kind of
     bootstrap interval: `percentile` (default) or `bca` (bias-corrected and accelerated, Efron 1987).
+
+    Where the resampler has weights, figures are those of the table of weights (methods begin with `hajek`); alpha and
+    the analytic error of kappa, which rest on the number of cases, are null `unequal_probabilities`.
     """
 
     def __init__(
@@ -138,9 +142,27 @@ class Agreement:
         return table
 
     @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """One over the probability of each case, scaled to mean 1; None where all count alike."""
+        if self.resampler is None or self.resampler.weights is None or not len(self.labels):
+            return None
+        return self.resampler.weights / float(self.resampler.weights.mean())
+
+    @functools.cached_property
+    def masses(self) -> NDArray[np.float64]:
+        """`counts` with each case by its weight: what figures are computed from."""
+        weights = self.weights
+        if weights is None:
+            return self.counts.astype(np.float64)
+        k = len(self.labels.classes)
+        table = np.zeros((k + 1, k))
+        np.add.at(table, (np.where(self.labels.judge == FAILED, k, self.labels.judge), self.labels.human), weights)
+        return table
+
+    @property
     def table(self) -> NDArray[np.float64]:
-        """The K x K table of the usable verdicts."""
-        return self.counts[:-1].astype(np.float64)
+        """The K x K table of the usable verdicts, by weight where cases have weights."""
+        return self.masses[:-1]
 
     @functools.cached_property
     def _resampled(self) -> NDArray[np.float64] | None:
@@ -197,7 +219,7 @@ class Agreement:
             return np.concatenate([counts, np.zeros((*counts.shape[:-2], k + 1, 1))], axis=-1)
 
         return self._figure(
-            squared(self.counts.astype(np.float64)),
+            squared(self.masses),
             None if self._resampled is None else squared(self._resampled),
             contingency.cohen,
             "cohen_kappa_failures_wrong",
@@ -209,6 +231,8 @@ class Agreement:
         n = kappa.n
         if kappa.undefined_reason is not None:
             return Estimate.undefined(kappa.undefined_reason, n, "kappa_se_analytic")
+        if self.weights is not None:
+            return Estimate.undefined(Reason.UNEQUAL_PROBABILITIES, n, "kappa_se_analytic")
         p = self.table / n
         rows, columns = p.sum(axis=1), p.sum(axis=0)
         chance = float(rows @ columns)
@@ -236,6 +260,8 @@ class Agreement:
             return Estimate.undefined(Reason.NOT_ORDERED, int(self.table.sum()), name)
         if metric not in ("nominal", "ordinal"):
             raise InvalidStatisticInput("labels have the metrics nominal and ordinal; numbers are for raters.alpha")
+        if self.weights is not None:
+            return Estimate.undefined(Reason.UNEQUAL_PROBABILITIES, int(self.counts[:-1].sum()), name)
 
         def formula(tables: NDArray[np.float64]) -> NDArray[np.float64]:
             pairs = tables + np.swapaxes(tables, -2, -1)
@@ -257,7 +283,7 @@ class Agreement:
             ones = np.ones(support.shape[-1])
             return ratio_replicates(rates @ ones, (support > 0) @ ones)
 
-        return self._figure(self.counts.astype(np.float64), self._resampled, formula, "balanced_accuracy", at_least=1)
+        return self._figure(self.masses, self._resampled, formula, "balanced_accuracy", at_least=1)
 
     def per_class(self) -> dict[str, dict[str, Estimate]]:
         """For each class: `tpr`, `tnr`, `precision` with Wilson intervals; null where the denominator is 0.
@@ -286,7 +312,7 @@ class Agreement:
         """
         if failures not in ("wrong", "left_out"):
             raise InvalidStatisticInput(f"unknown treatment of failures {failures!r}: wrong or left_out")
-        counts = self.counts.astype(np.float64)
+        counts = self.masses
         table, resampled = counts, self._resampled
         if failures == "left_out":
             table = counts * (np.arange(len(counts)) < len(counts) - 1)[:, None]
@@ -329,11 +355,11 @@ class Agreement:
             both = counts[..., code, :].sum(axis=-1) + counts[..., :, code].sum(axis=-1)
             return ratio_replicates(2 * counts[..., code, code], both)
 
-        return self._figure(self.counts.astype(np.float64), self._resampled, formula, f"f1/{label}", at_least=1)
+        return self._figure(self.masses, self._resampled, formula, f"f1/{label}", at_least=1)
 
     def majority_baseline(self) -> Estimate:
         """Share of the most frequent human class: what a constant answer would reach."""
-        support = self.counts.sum(axis=0)
+        support = self.masses.sum(axis=0)
         if support.sum() == 0:
             return share(np.zeros(0, dtype=bool))
         top = int(support.argmax())
@@ -381,7 +407,7 @@ class Agreement:
         k = len(self.labels.classes)
         own = np.zeros((self.resampler.n_groups, k + 1, k))
         rows = np.where(self.labels.judge == FAILED, k, self.labels.judge)
-        np.add.at(own, (self.resampler.codes, rows, self.labels.human), 1)
+        np.add.at(own, (self.resampler.codes, rows, self.labels.human), 1 if self.weights is None else self.weights)
         own = own[:, : table.shape[0], : table.shape[1]]
         if table.shape[1] > k:
             own = np.concatenate([own, np.zeros((len(own), own.shape[1], 1))], axis=-1)
@@ -404,7 +430,7 @@ class Agreement:
         without = self._without_each_group(table)
         return self._known(
             table,
-            float(formula(table)) if table.sum() >= at_least else None,
+            float(formula(table)) if self._counted(table).sum() >= at_least else None,
             None if resampled is None else formula(resampled),
             name,
             at_least=at_least,
@@ -422,8 +448,12 @@ class Agreement:
         jackknife: NDArray[np.float64] | None = None,
     ) -> Estimate:
         """The estimate of a value that is computed already, with its reason where it is undefined."""
-        n = int(table.sum())
-        details: dict[str, object] = {"table": table.astype(np.int64), "classes": list(self.labels.classes)}
+        counted = self._counted(table)
+        n = int(counted.sum())
+        details: dict[str, object] = {"table": counted, "classes": list(self.labels.classes)}
+        if self.weights is not None:
+            name = f"{WEIGHTED}_{name}"
+            details["weighted_table"] = table
         if n < at_least:
             return Estimate.undefined(Reason.EMPTY if n == 0 else Reason.N_BELOW_2, n, name, details=details)
         value = finite(found)
@@ -441,6 +471,15 @@ class Agreement:
             details=details,
             jackknife=jackknife,
         )
+
+    def _counted(self, table: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The counts behind a table of weights: of the same shape, and nothing where it has nothing."""
+        if self.weights is None:
+            return table.astype(np.int64)
+        counts = np.zeros(table.shape, dtype=np.int64)
+        rows, columns = min(len(table), len(self.counts)), min(table.shape[1], self.counts.shape[1])
+        counts[:rows, :columns] = self.counts[:rows, :columns]
+        return np.asarray(counts * (table > 0))
 
     def _flags(self, table: NDArray[np.float64]) -> tuple[str, ...]:
         flags: tuple[str, ...] = ()

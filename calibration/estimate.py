@@ -45,6 +45,7 @@ class Reason(enum.StrEnum):
     NOT_ESTIMATED = "not_estimated"
     MIXED_CONDITIONS = "mixed_conditions"
     NO_REPEATS = "no_repeats"
+    UNEQUAL_PROBABILITIES = "unequal_probabilities"
 
 
 REASON_TEXT: Mapping[Reason, str] = {
@@ -71,6 +72,7 @@ REASON_TEXT: Mapping[Reason, str] = {
     Reason.SINGLE_ORDER: "not measured: the pairs were judged in one order only",
     Reason.NOT_ORDERED: "the labels have no order",
     Reason.NOT_ESTIMATED: "no interval is defined for this value",
+    Reason.UNEQUAL_PROBABILITIES: "not defined over cases that were drawn with unequal probabilities",
     Reason.MIXED_CONDITIONS: "made under different conditions, and nobody said that they may be averaged",
 }
 """One sentence a reader can understand, for each reason."""

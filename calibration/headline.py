@@ -10,6 +10,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calibration import probability, selective
 from calibration.agreement import Agreement, PairedLabels
 from calibration.binning import default_bins
@@ -59,12 +62,14 @@ def headline(
     resamples: int = DEFAULT_RESAMPLES,
     seed: int = DEFAULT_SEED,
     resampler: Resampler | None = None,
+    weights: NDArray[np.float64] | None = None,
 ) -> Headline:
     """All figures of `labels`; the optional columns have one entry for each of its cases.
 
     `confidence` is that of the judge's chosen verdict. `order_ab`, `order_ba` are the verdicts of each order as
     responses (`A`, `B`, `tie`, None); with `order_ab` alone position is null `single_order`. Intervals are over the
-    labels' groups, or over what `resampler` draws, whose resamples and seed are then used.
+    labels' groups, or over what `resampler` draws, whose resamples and seed are then used. With weights (the
+    resampler's, or `weights`) figures count each case by its weight; those without such a form keep their methods.
     """
     n = len(labels)
     for name, column in (
@@ -79,7 +84,7 @@ def headline(
     verdicts: list[Any] = [labels.judge, labels.human, *(c for c in (order_ab, order_ba) if c is not None)]
     everything = verdicts if confidence is None else [*verdicts, confidence]
     if resampler is None:
-        resampler = Resampler(n, labels.groups, resamples=resamples, seed=seed)
+        resampler = Resampler(n, labels.groups, resamples=resamples, seed=seed, weights=weights)
     elif resampler.n_cases != n:
         raise InvalidStatisticInput("the resampler is not over these cases")
     if confidence is not None or not resampler.has_kinds:

@@ -28,13 +28,16 @@ def z_of(level: float) -> float:
     return float(norm.ppf(0.5 + level / 2))
 
 
-def _check_counts(successes: int, n: int) -> None:
+def _check_counts(successes: float, n: float) -> None:
     if n < 0 or successes < 0 or successes > n:
         raise InvalidStatisticInput(f"{successes} successes of {n} is not a count")
 
 
-def wilson(successes: int, n: int, level: float = 0.95, *, z: float | None = None) -> tuple[float, float]:
-    """Wilson score interval of a proportion, `n` >= 1 (1927); `z` replaces the level (some tools round to 1.96)."""
+def wilson(successes: float, n: float, level: float = 0.95, *, z: float | None = None) -> tuple[float, float]:
+    """Wilson score interval of a proportion, `n` > 0 (1927); `z` replaces the level (some tools round to 1.96).
+
+    An effective size, which need not be whole, is taken as a size.
+    """
     _check_counts(successes, n)
     if n == 0:
         raise InvalidStatisticInput("an interval of a proportion needs n >= 1")

@@ -15,6 +15,7 @@ from calibration import contingency
 from calibration.agreement import FAILED, code_labels
 from calibration.estimate import Estimate, InvalidStatisticInput, Reason, finite
 from calibration.resample import Resampler, ratio_replicates
+from calibration.weighted import WEIGHTED
 
 Floats = NDArray[np.float64]
 
@@ -232,7 +233,8 @@ def votes(
     The unit is a pair of votes. `judge_s1`: all pairs, tie is its own class (chance 1/3). `judge_s2`: pairs where
     neither side is a tie (chance 1/2): its denominator depends on the judge. An invalid verdict (None) disagrees in S1
     and, when the human decided, in S2. `human_s1`, `human_s2`: over all pairs of votes of a case. Intervals are by
-    bootstrap over cases, since votes of one case are dependent. No decided pair: null `all_ties`.
+    bootstrap over cases, since votes of one case are dependent. No decided pair: null `all_ties`. With the resampler's
+    weights the pairs of a case count by its weight; numerator and denominator are the pairs as they are.
     """
     if len(judge) != len(human_votes):
         raise InvalidStatisticInput("judge and votes must have one entry for each case")
@@ -242,7 +244,9 @@ def votes(
         pairs = list(itertools.combinations(cast, 2))
         features[case, 4:] = _vote_pairs([a for a, _ in pairs], [b for _, b in pairs])
     names = ("judge_s1", "judge_s2", "human_s1", "human_s2")
-    replicates = resampler.sums(features) if resampler is not None and len(judge) else None
+    weights = None if resampler is None else resampler.weights
+    weighted = features if weights is None else features * weights[:, None]
+    replicates = resampler.sums(weighted) if resampler is not None and len(judge) else None
     result = {}
     for position, name in enumerate(names):
         agree, total = (int(x) for x in features[:, 2 * position : 2 * position + 2].sum(axis=0))
@@ -253,10 +257,12 @@ def votes(
         elif replicates is None or resampler is None:
             result[name] = Estimate.point(agree / total, total, "votes", numerator=agree, denominator=total)
         else:
+            mass, whole_mass = (float(x) for x in weighted[:, 2 * position : 2 * position + 2].sum(axis=0))
             result[name] = resampler.interval(
-                agree / total,
+                mass / whole_mass,
                 ratio_replicates(replicates[:, 2 * position], replicates[:, 2 * position + 1]),
                 n=total,
+                method=resampler.method if weights is None else f"{WEIGHTED}_{resampler.method}",
                 numerator=agree,
                 denominator=total,
             )

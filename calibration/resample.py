@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from calibration.estimate import Estimate, InvalidStatisticInput, Reason
 from calibration.intervals import proportion
+from calibration.weighted import WEIGHTED, weighted_share
 
 DEFAULT_RESAMPLES = 10_000
 FAST_RESAMPLES = 2_000
@@ -110,6 +111,9 @@ class Resampler:
 
     `types` numbers kinds of cases that no statistic will tell apart (see `joint_types`). Sums are then taken over the
     kinds: the same numbers from the same draws, much faster for many statistics of cases of few kinds.
+
+    `weights` are one over the cases' probabilities of being here, in any unit, where these differ (`design_weights`).
+    Drawing is the same with them; shares, and what else has a weighted form, count each case by its weight.
     """
 
     def __init__(
@@ -120,7 +124,10 @@ class Resampler:
         resamples: int = DEFAULT_RESAMPLES,
         seed: int = DEFAULT_SEED,
         types: NDArray[np.int64] | None = None,
+        weights: Floats | None = None,
     ) -> None:
+        if weights is not None and (weights.shape != (n_cases,) or not np.all(weights > 0)):
+            raise InvalidStatisticInput("weights are one positive number for each case")
         if resamples < 1:
             raise InvalidStatisticInput("a bootstrap needs at least one resample")
         if groups is not None and len(groups) != n_cases:
@@ -128,6 +135,7 @@ class Resampler:
         self.n_cases = n_cases
         self.resamples = resamples
         self.seed = seed
+        self.weights = weights
         self.codes = np.arange(n_cases, dtype=np.int64) if groups is None else group_codes(groups)
         self.n_groups = int(self.codes.max()) + 1 if n_cases else 0
         self.clustered = self.n_groups < n_cases
@@ -138,6 +146,8 @@ class Resampler:
         if types is not None and types.shape != (self.n_cases,):
             raise InvalidStatisticInput("types must have one number for each case")
         self._kinds: NDArray[np.int64] | None = None
+        if types is not None and self.weights is not None:
+            types = joint_types(types, self.weights)
         if types is not None and self.n_cases:
             used, example, kinds = np.unique(types, return_index=True, return_inverse=True)
             few = (
@@ -162,6 +172,12 @@ class Resampler:
     def method(self) -> str:
         """Name of the interval for an Estimate."""
         return "cluster_bootstrap_percentile" if self.clustered else "bootstrap_percentile"
+
+    def unweighted(self) -> Resampler:
+        """The same draws, every case counting once."""
+        other = copy.copy(self)
+        other.weights = None
+        return other
 
     @functools.cached_property
     def _by_kind(self) -> Floats:
@@ -209,10 +225,13 @@ class Resampler:
         return np.concatenate([chunk @ columns for chunk in self._weights(kind)]).astype(np.float64)
 
     def cell_sums(self, cells: NDArray[np.integer], n_cells: int) -> Floats:
-        """Counts of `n_cells` cells in each resample, one cell number a case; shape (resamples, n_cells)."""
+        """Counts of `n_cells` cells in each resample, one cell number a case; shape (resamples, n_cells).
+
+        With weights: the cases' weights in each cell.
+        """
         used, position = np.unique(cells, return_inverse=True)
-        onehot = np.zeros((self.n_cases, used.size), dtype=np.float32)
-        onehot[np.arange(self.n_cases), position] = 1
+        onehot = np.zeros((self.n_cases, used.size), dtype=np.float32 if self.weights is None else np.float64)
+        onehot[np.arange(self.n_cases), position] = 1 if self.weights is None else self.weights
         counts = np.zeros((self.resamples, n_cells))
         counts[:, used] = self.sums(onehot)
         return counts
@@ -305,9 +324,12 @@ def share(
     """Share of `hits` among the `known` cases (None: all): Wilson, or the cluster bootstrap when cases are grouped.
 
     Grouped, with all cases hits or none: Wilson over the groups as units, since no resample differs from the sample.
+    With weights: Hajek's ratio, and Wilson at the effective size (`weighted_share`) or the cluster bootstrap.
     """
     among = np.ones(hits.size, dtype=bool) if known is None else known
     n, successes = int(among.sum()), int((hits & among).sum())
+    if resampler is not None and resampler.weights is not None:
+        return _weighted(hits, among, resampler, resampler.weights)
     if n == 0 or resampler is None or not resampler.clustered:
         return proportion(successes, n)
     groups = np.unique(resampler.codes[among]).size
@@ -326,6 +348,24 @@ def share(
     sums = resampler.sums(np.column_stack([hits & among, among]))
     return resampler.interval(
         successes / n, ratio_replicates(sums[:, 0], sums[:, 1]), n=n, numerator=successes, denominator=n
+    )
+
+
+def _weighted(hits: NDArray[np.bool_], among: NDArray[np.bool_], resampler: Resampler, weights: Floats) -> Estimate:
+    units = resampler.codes[among] if resampler.clustered else None
+    plain = weighted_share(hits[among], weights[among], units)
+    sure = plain.value in (0.0, 1.0) and np.unique(resampler.codes[among]).size >= MIN_GROUPS
+    if not resampler.clustered or plain.value is None or sure:
+        return plain
+    sums = resampler.sums(np.column_stack([(hits & among) * weights, among * weights]))
+    return resampler.interval(
+        plain.value,
+        ratio_replicates(sums[:, 0], sums[:, 1]),
+        n=plain.n,
+        method=f"{WEIGHTED}_{resampler.method}",
+        numerator=plain.numerator,
+        denominator=plain.denominator,
+        details=dict(plain.details),
     )
 
 

@@ -19,6 +19,7 @@ from calibration.intervals import bonett_price, wilson
 from calibration.power import labels_for_difference, tier
 from calibration.resample import DEFAULT_SEED, FAST_RESAMPLES, MIN_GROUPS, Resampler, joint_types, share
 from calibration.tests import holm, mcnemar
+from calibration.weighted import t_test, weighted_mean
 
 MIN_LABELS = 30
 MIN_OF_CLASS = 10
@@ -183,8 +184,8 @@ def select(
     verdict. Below `min_labels` (never less than 30) there is none either. `margin` is the non-inferiority margin for
     choosing a cheaper judge. Holm is over the judges compared with the leader. `optimism` is the bootstrap estimate of
     how much the best of these judges is overrated by having been chosen on these labels; it changes no verdict.
-    `resampler` is a bootstrap over the same cases whose draws are used; `agreements` are those of the candidates'
-    verdicts, where they were made for other figures before.
+    `resampler` is a bootstrap over the same cases whose draws, and weights, are used; `agreements` are those of the
+    candidates' verdicts, where they were made for other figures before.
     """
     if not candidates:
         raise InvalidStatisticInput("at least one judge is needed")
@@ -206,7 +207,7 @@ def select(
         for candidate, agreement in zip(candidates, agreements, strict=True)
     )
     right = np.array([paired.judge == paired.human for paired in labels], dtype=bool).reshape(len(candidates), n)
-    shares = right.mean(axis=1) if n else np.zeros(len(candidates))
+    shares = _shares(right, draws)
     priced = [i for i, candidate in enumerate(candidates) if candidate.cost is not None]
     front = pareto_front([float(candidates[i].cost or 0) for i in priced], [float(shares[i]) for i in priced])
     pareto = tuple(candidates[priced[i]].name for i in front)
@@ -255,7 +256,7 @@ def select(
             leading=leading,
             optimism=optimism,
         )
-    needed = _labels_needed(close[0])
+    needed = None if draws.weights is not None else _labels_needed(close[0])
     words = f"{close[0].other} is not separated from {leading[0]} and may be more than {margin:.0%} worse"
     if needed is not None:
         words += f"; about {needed} labels would separate them at the difference seen"
@@ -375,11 +376,17 @@ def _rates(agreement: Agreement) -> list[Miss]:
             text = f"{kind} {_shown(rate)}: lower bound under {RATE_LOWER}"
             failed.append(Miss(kind.lower(), text, RATE_LOWER, rate))
     # Two independent shares: the bound of the sum moves each by its own distance (as in Newcombe's interval).
-    hit, kept = (wilson(int(rate.numerator or 0), int(rate.denominator or 1)) for rate in (tpr, tnr))
+    hit, kept = (_wilson(rate) for rate in (tpr, tnr))
     distance = float(np.hypot(tpr.value - hit[0], tnr.value - kept[0]))
     if tpr.value + tnr.value - 1 - distance <= 0:
         failed.append(Miss("tpr_tnr", "TPR + TNR - 1: lower bound not above 0", 0.0))
     return failed
+
+
+def _wilson(rate: Estimate) -> tuple[float, float]:
+    """Wilson's interval of a rate by its counts, or at the effective size of a weighted one."""
+    size = float(rate.details.get("effective_n", rate.denominator or 1))
+    return wilson((rate.value or 0.0) * size, size)
 
 
 def _shown(estimate: Estimate) -> str:
@@ -404,8 +411,11 @@ def compare(
 
     Bonett-Price intervals, or the cluster bootstrap where the resampler's cases are grouped: groups are drawn once for
     both judges. `details` of a difference count the cases that only one of them has right. No case on which they
-    differ: p null `no_discordant_pairs`.
+    differ: p null `no_discordant_pairs`. With the resampler's weights: Hajek's mean of the difference, and p of its
+    Student's t in place of McNemar's.
     """
+    if resampler is not None and resampler.weights is not None:
+        return _adjusted(names, [(a, b, *_weighted(right[a], right[b], resampler)) for a, b in pairs])
     means: NDArray[np.float64] | None = None
     if resampler is not None and resampler.clustered and right.shape[1]:
         sums = resampler.sums(np.column_stack([right.T, np.ones(right.shape[1], dtype=bool)]))
@@ -424,6 +434,33 @@ def compare(
                 details=dict(difference.details),
             )
         rows.append((first, second, difference, mcnemar(b, c)))
+    return _adjusted(names, rows)
+
+
+def _weighted(first: NDArray[np.bool_], second: NDArray[np.bool_], resampler: Resampler) -> tuple[Estimate, Estimate]:
+    """First minus second by the cases' weights, and p. Grouped: the interval is that of the cluster bootstrap."""
+    weights = resampler.weights
+    assert weights is not None  # noqa: S101  # the caller's case
+    d = first.astype(np.float64) - second
+    found = weighted_mean(d, weights.min() / weights)
+    b, c = int((d > 0).sum()), int((d < 0).sum())
+    counts = {**found.details, "only_first": b, "only_second": c}
+    difference = dataclasses.replace(found, details=counts, method="hajek_t")
+    if difference.low is not None and difference.high is not None:
+        difference = dataclasses.replace(difference, low=max(-1.0, difference.low), high=min(1.0, difference.high))
+    if resampler.clustered and found.value is not None:
+        sums = resampler.sums(np.column_stack([d * weights, weights]))
+        method = f"hajek_{resampler.method}"
+        difference = resampler.interval(found.value, sums[:, 0] / sums[:, 1], method=method, details=counts)
+    p = t_test(found)
+    if p is None:
+        reason = Reason.EMPTY if not found.n else Reason.NO_DISCORDANT_PAIRS if b + c == 0 else Reason.ZERO_VARIANCE
+        return difference, Estimate.undefined(reason, b + c, "hajek_t")
+    return difference, Estimate.point(p, found.n, "hajek_t")
+
+
+def _adjusted(names: Sequence[str], rows: Sequence[tuple[int, int, Estimate, Estimate]]) -> list[PairedComparison]:
+    """The comparisons with Holm over all of them."""
     adjusted = holm([p.value for _, _, _, p in rows])
     return [
         PairedComparison(names[first], names[second], difference, p, p_holm)
@@ -433,9 +470,10 @@ def compare(
 
 def _optimism(right: NDArray[np.bool_], resampler: Resampler) -> Estimate:
     """How much the best of these judges is overrated: in each resample the best there, minus its agreement here."""
-    means = resampler.sums(right.T.astype(np.float32)) / resampler.sums(np.ones((right.shape[1], 1)))
+    weights = np.ones(right.shape[1]) if resampler.weights is None else resampler.weights
+    means = resampler.sums(right.T * weights[:, None]) / resampler.sums(weights[:, None])
     winners = means.argmax(axis=1)
-    here = right.mean(axis=1)
+    here = _shares(right, resampler)
     excess = means[np.arange(len(winners)), winners] - here[winners]
     return Estimate.point(
         float(excess.mean()),
@@ -447,6 +485,13 @@ def _optimism(right: NDArray[np.bool_], resampler: Resampler) -> Estimate:
             "corrected": float(here.max() - excess.mean()),
         },
     )
+
+
+def _shares(right: NDArray[np.bool_], resampler: Resampler) -> NDArray[np.float64]:
+    """The agreement of each judge, by the cases' weights where they have some; 0 without cases."""
+    if not right.shape[1]:
+        return np.zeros(len(right))
+    return np.asarray(np.average(right, axis=1, weights=resampler.weights))
 
 
 def _labels_needed(row: PairedComparison) -> int | None:

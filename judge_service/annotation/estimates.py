@@ -7,9 +7,11 @@ The figures of a set without draws are the statistics' own; this is for labels t
 from collections import defaultdict
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from calibration.weighted import weighted_mean
+from calibration.intervals import proportion
+from calibration.weighted import weighted_share
 from judge_service.domain.calibration_set import Label, LabelCondition
 from judge_service.domain.outcome import Outcome
 from judge_service.reports.labelled_set import final_label
@@ -47,7 +49,7 @@ def estimates(store: Store, project_id: str) -> list[JudgeEstimate]:
     for label in store.labels.of(project.set_id, project.rubric):
         if label.case_id in chances and label.condition is LabelCondition.BLIND:
             labels[label.case_id].append(label)
-    compared: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    compared: dict[str, list[tuple[bool, float]]] = defaultdict(list)
     for case_id, mine in sorted(labels.items()):
         final = final_label(mine).label
         entry = store.sets.case(project.set_id, case_id)
@@ -57,11 +59,11 @@ def estimates(store: Store, project_id: str) -> list[JudgeEstimate]:
         for judgment in store.judgments.of_case(project.rubric_hash, entry.case.content_hash):
             newest[judgment.judge] = judgment.outcome is Outcome.SCORED and judgment.label == final
         for judge, same in newest.items():
-            compared[judge].append((float(same), chances[case_id]))
+            compared[judge].append((same, chances[case_id]))
     return [_estimate(judge, pairs) for judge, pairs in sorted(compared.items())]
 
 
-def _estimate(judge: str, pairs: list[tuple[float, float]]) -> JudgeEstimate:
+def _estimate(judge: str, pairs: list[tuple[bool, float]]) -> JudgeEstimate:
     if len(pairs) < FEWEST:
         return JudgeEstimate(judge=judge, n=len(pairs), reason="few_labels", weighted=None, unweighted=None)
     same = [value for value, _ in pairs]
@@ -69,6 +71,6 @@ def _estimate(judge: str, pairs: list[tuple[float, float]]) -> JudgeEstimate:
         judge=judge,
         n=len(pairs),
         reason=None,
-        weighted=weighted_mean(same, [chance for _, chance in pairs]).to_dict(),
-        unweighted=weighted_mean(same, [1.0] * len(same)).to_dict(),
+        weighted=weighted_share(np.array(same), np.array([1 / chance for _, chance in pairs])).to_dict(),
+        unweighted=proportion(sum(same), len(same)).to_dict(),
     )

@@ -21,7 +21,11 @@ class TrustLevel(StrEnum):
 
 
 class Trust(BaseModel):
-    """How far the judge's measured agreement with people supports this verdict."""
+    """How far the judge's measured agreement with people supports this verdict.
+
+    `effective_n`: the labelled cases were drawn with unequal probabilities and are weighed; null where they count
+    alike.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -29,6 +33,7 @@ class Trust(BaseModel):
     reason: str = "No calibration of this judge under this rubric is stored."
     calibration_set: str | None = None
     n: int | None = None
+    effective_n: float | None = None
     agreement: float | None = None
     agreement_low: float | None = None
     agreement_high: float | None = None

@@ -37,6 +37,8 @@ class Correction:
     human: Sequence[str]
     group: Sequence[int]
     identities: frozenset[str]
+    uneven: bool = False
+    """The calibration's cases were drawn with unequal probabilities: errors counted on them are not the judge's."""
 
 
 def run_aggregate(store: Store, run_id: str, *, by: str | None = None, mix: bool = False) -> dict[str, Any]:
@@ -99,7 +101,9 @@ def correction_of(store: Store, run: Run, rows: Iterable[ResultRow]) -> Correcti
     if pairs is None:
         return None
     identities = frozenset(store.runs.identities(calibration.runs))
-    return Correction(calibration, pairs["judge"], pairs["human"], pairs["group"], identities)
+    return Correction(
+        calibration, pairs["judge"], pairs["human"], pairs["group"], identities, uneven=pairs.get("uneven", False)
+    )
 
 
 def aggregate_rows(
@@ -191,7 +195,8 @@ def corrected(rubric: Rubric[Any], scored: Sequence[ResultRow], correction: Corr
     """For every label: the judge's raw share, and what people would have said by Rogan-Gladen and by PPI++.
 
     Over the usable verdicts of both. Cases of the calibration itself are left out of PPI++'s judged part. Which of the
-    two holds depends on what only the caller knows; `assumptions` says it.
+    two holds depends on what only the caller knows; `assumptions` says it. A calibration over cases that were drawn
+    with unequal probabilities corrects nothing: null `unequal_probabilities`.
     """
     known = [place for place, label in enumerate(correction.judge) if label is not None]
     human = [correction.human[place] for place in known]
@@ -201,6 +206,12 @@ def corrected(rubric: Rubric[Any], scored: Sequence[ResultRow], correction: Corr
     grouped = len(set(groups)) < len(groups) or _clustered(fresh)
     labels = {}
     for name in rubric.scale.names:
+        raw = proportion(sum(row.label == name for row in scored), len(scored)).to_dict()
+        if correction.uneven:
+            ways = ("rogan_gladen", "ppi_plus_plus", "labels_alone")
+            none = {way: Estimate.undefined(Reason.UNEQUAL_PROBABILITIES, len(human), way).to_dict() for way in ways}
+            labels[name] = {"raw": raw, **none}
+            continue
         passed = [label == name for label in human]
         said = [label == name for label in judge]
         errors = JudgeErrors(
@@ -216,7 +227,7 @@ def corrected(rubric: Rubric[Any], scored: Sequence[ResultRow], correction: Corr
         if grouped:
             extra = {"labelled_groups": groups, "unlabelled_groups": units_of(fresh), "resamples": FAST_RESAMPLES}
         labels[name] = {
-            "raw": proportion(sum(row.label == name for row in scored), len(scored)).to_dict(),
+            "raw": raw,
             "rogan_gladen": estimate.to_dict(),
             "ppi_plus_plus": ppi_mean(
                 [float(p) for p in passed],

@@ -32,6 +32,7 @@ _WORDS = {
     "keep": "It agrees with people more often than one order drawn by chance.",
     "drop": "One order drawn by chance agrees with people more often.",
     "not enough evidence": "Against one order drawn by chance there is no clear difference: the judge's own is kept.",
+    "uneven": "The cases were drawn unevenly, which the tests of orders do not weigh: the judge's own is kept.",
 }
 
 
@@ -183,6 +184,8 @@ def _policy(study: "Study", place: int) -> PolicyChoice:
     if results is None or configured not in _FOLDED or own.n < DESCRIBING:
         note = "Judged in one order only." if column.single_order else f"Fewer than {DESCRIBING} labels."
         return PolicyChoice(configured.value, configured.value, None, note, on)
+    if own.uneven:
+        return PolicyChoice(configured.value, configured.value, None, _WORDS["uneven"], on)
     row = results.get(_FOLDED[configured])
     verdict = None if row is None else row.verdict
     if verdict == "keep" or verdict is None:
@@ -235,6 +238,9 @@ def _threshold(study: "Study", place: int, policy: PolicyChoice) -> ThresholdCho
         return ThresholdChoice(None, "policy_changed", on, n)
     if own.n < SELECTING:
         return ThresholdChoice(None, Reason.TOO_FEW_LABELS.value, on, n)
+    if own.uneven or study.uneven:
+        # The guarantee is a binomial bound over cases that are alike in how they came here.
+        return ThresholdChoice(None, Reason.UNEQUAL_PROBABILITIES.value, on, n)
     target = study.choices.target
     search = guaranteed_threshold(own.forecasts(own.labelled.columns[place]), THRESHOLDS, target)
     if search.value is None:

@@ -8,7 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from judge_service.domain.calibration_set import Label, Split
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.weighted import design_weights
+from judge_service.domain.calibration_set import Label, Split, drawn_with
 from judge_service.domain.case import Case
 from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
 from judge_service.domain.judgment import Judgment
@@ -34,6 +38,12 @@ class LabelledItem:
     votes: Mapping[str, str] = field(default_factory=dict)
     split: Split | None = None
     given: tuple[Label, ...] = ()
+
+    @property
+    def chance(self) -> float | None:
+        """The probability with which the case was drawn for labelling: stored with a label, else in the metadata."""
+        stored = [label.probability for label in self.given if label.probability is not None]
+        return min(stored) if stored else drawn_with(self.case.metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +122,15 @@ class Dataset:
         """The unit of independence of every item."""
         cases = [item.case for item in self.items]
         return [f"case {case.id}" if case.group is None else f"group {case.group}" for case in cases]
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64] | None:
+        """One over the probability with which each labelled item was drawn, scaled to mean 1; None where all are equal.
+
+        An item that nobody drew counts as drawn for certain.
+        """
+        chances = [self.items[i].chance for i in self.labelled]
+        return design_weights([1.0 if chance is None else chance for chance in chances])
 
     @cached_property
     def lengths(self) -> tuple[list[int], list[int]]:

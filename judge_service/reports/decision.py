@@ -62,7 +62,7 @@ class _Decision:
         self.rubric = study.dataset.rubric.id
         origin = study.labelled_set
         tuned = origin is not None and Split.DEVELOPMENT in origin.splits
-        drawn = drawn_cases(study.labelled.items)
+        drawn = drawn_cases(study.labelled.items, unreachable=0 if origin is None else origin.unreachable)
         over = drawn["text"] if drawn is not None and drawn["uneven"] else None
         self.holds = " ".join(part for part in (HOLDS, ON_DEVELOPMENT if tuned else None, over) if part)
         self.place = {column.judge.name: place for place, column in enumerate(study.labelled.columns)}
@@ -120,7 +120,7 @@ class _Decision:
         if b + c == 0:
             return None
         candidates = []
-        if b != c:
+        if b != c and not self.study.uneven:
             needed = labels_for_difference(b / self.n, c / self.n).value
             if needed is not None and needed > self.n:
                 candidates.append(int(needed) - self.n)

@@ -49,11 +49,11 @@ def comparisons(dataset: Dataset, rules: Rules, resampler: Resampler) -> dict[st
     }
 
 
-def selection(dataset: Dataset, humans: Mapping[str, Any], rules: Rules) -> dict[str, Any] | None:
+def selection(dataset: Dataset, humans: Mapping[str, Any], rules: Rules, resampler: Resampler) -> dict[str, Any] | None:
     """Which judge may be chosen, in fixed words with the reasons; None where no judge with a model judged.
 
     `humans` are the set's human figures: their agreement is the floor, and where they hardly agree nothing is chosen.
-    Below 100 labels nothing is chosen either.
+    Below 100 labels nothing is chosen either. `resampler` is over the labelled cases of `dataset`.
     """
     columns = [column for column in dataset.columns if not column.baseline]
     if not columns:
@@ -75,8 +75,7 @@ def selection(dataset: Dataset, humans: Mapping[str, Any], rules: Rules) -> dict
         alpha=ALPHA,
         human_agreement=_agreement(humans),
         min_labels=SELECTING,
-        resamples=rules.resamples,
-        seed=rules.seed,
+        resampler=resampler,
     ).to_dict()
     return {"metric": "raw_agreement", "margin": MARGIN, "alpha": ALPHA, "min_labels": SELECTING, **found}
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from calibration.estimate import Estimate, plain
 
-_ELSEWHERE = ("table", "classes", "bin_n", "bin_confidence", "bin_accuracy", "rows")
+_ELSEWHERE = ("table", "weighted_table", "classes", "bin_n", "bin_confidence", "bin_accuracy", "rows")
 """Details that stand once in the report: the table of labels, the bins, the rows of thresholds."""
 
 

@@ -107,8 +107,12 @@ def core_figures(dataset: Dataset, column: JudgeColumn, rules: Rules, resampler:
             options["prob_a_ba"] = [chance_ba[i] for i in kept]
     if len(kept) == len(said):
         options["resampler"] = resampler
+    elif resampler.weights is not None:
+        options["weights"] = resampler.weights[kept]
     figures = headline(labels, resamples=rules.resamples, seed=rules.seed, **options).to_dict()
+    agreement = figures["agreement"]["raw_agreement"]
     core = {
+        "effective_n": agreement.get("details", {}).get("effective_n"),
         **{name: value for name, value in figures.items() if name not in ("n", "tier")},
         "confusion": confusion(labels),
         "labels": as_json(label_shares(said, scale.names, resampler)),
@@ -119,7 +123,9 @@ def core_figures(dataset: Dataset, column: JudgeColumn, rules: Rules, resampler:
         core["orders"] = orders
     if sources:
         core["confidence_source"] = sources.most_common(1)[0][0].value
-        core["thresholds_of_confidence"] = thresholds_of_confidence(dataset, labels, options["confidence"], rules)
+        core["thresholds_of_confidence"] = thresholds_of_confidence(
+            dataset, labels, options["confidence"], rules, dataset.weights is not None
+        )
     return core
 
 
@@ -164,7 +170,8 @@ def _orders(
         dataset.human,
         [] if policy == "single_ba" or drawn else ab,
         [] if policy == "single_ab" or drawn else ba,
-        resampler=resampler,
+        # Published tables count each case once, and so do these.
+        resampler=resampler.unweighted(),
     )
     flat = row.to_dict()
     for name in ("group", "judge", "strategy"):

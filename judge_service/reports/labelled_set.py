@@ -71,7 +71,8 @@ class LabelledSet:
     that have no part (`assisted`, `by_model`, `skipped`). `runs` are the runs behind each judge. `left_out` are runs
     over the set that were made under another content of the rubric or judge. `other_content` are, by judge, ids of
     cases that it judged with another content: such a judgment is none of the case. `closed` counts the cases of a
-    frozen release split that were not asked for, and so are in no figure.
+    frozen release split that were not asked for, and so are in no figure. `unreachable` counts unlabelled cases of
+    these splits that no project could have drawn, where labelled ones were drawn.
     """
 
     version: SetVersion
@@ -82,6 +83,7 @@ class LabelledSet:
     left_out: tuple[str, ...]
     other_content: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     closed: int = 0
+    unreachable: int = 0
 
 
 def rubric_of(version: SetVersion, found: Iterable[str], wanted: str | None) -> Rubric[Any]:

@@ -74,6 +74,7 @@ def measure(
         # By case, so that corrected shares can be estimated from the very pairs, grouped as they are.
         numbers = {group: number for number, group in enumerate(dict.fromkeys(dataset.groups))}
         pairs = {
+            "uneven": dataset.weights is not None,
             "judge": dataset.predicted(column),
             "human": dataset.human,
             "group": [numbers[group] for group in dataset.groups],
@@ -227,6 +228,7 @@ def _calibration(
     )
     position = row.get("position") or {}
     confidence = row.get("confidence") or {}
+    weighed = dataset.weights is not None
     return Calibration(
         id=f"cal_{uuid.uuid4().hex}",
         rubric=dataset.rubric.id,
@@ -246,7 +248,9 @@ def _calibration(
         agreement_high=raw["high"],
         kappa=agreement["cohen_kappa"]["value"],
         position_consistency=position["consistency"]["value"] if position else None,
-        ece=confidence["ece"]["value"] if confidence else None,
+        # The gaps of bins have no weighted form here, and those of the drawn cases are not the judge's.
+        ece=confidence["ece"]["value"] if confidence and not weighed else None,
+        effective_n=row["effective_n"] if weighed else None,
         created_at=now,
     )
 
@@ -289,8 +293,14 @@ def fit(
     groups = dataset.groups
     confidences = dataset.confidences(column)
     forecasts = Forecasts.of(confidences, labels.judge == labels.human, groups=groups)
-    if len(sources) > 1:
-        refused: str | None = f"The confidences come from several sources: {', '.join(sorted(sources))}."
+    if dataset.weights is not None:
+        refused: str | None = (
+            "The labelled cases were drawn with unequal probabilities: a map of their confidences would not be one of "
+            "the cases they were drawn from."
+        )
+        result = None
+    elif len(sources) > 1:
+        refused = f"The confidences come from several sources: {', '.join(sorted(sources))}."
         result = None
     elif method == "temperature" and len(dataset.rubric.scale.names) > 2:
         refused = "A temperature keeps 0.5 fixed, which is wrong for more than two labels: choose logistic."

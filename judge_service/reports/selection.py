@@ -13,6 +13,7 @@ from calibration.power import tier
 from judge_service import __version__
 from judge_service.reports.dataset import Dataset
 from judge_service.reports.decision import decide
+from judge_service.reports.drawn import mark
 from judge_service.reports.figures import jsonable
 from judge_service.reports.sections import SECTIONS
 from judge_service.reports.study import Study
@@ -25,7 +26,7 @@ def build_report(study: Study, title: str | None = None, *, now: datetime | None
     """The whole report as JSON-ready data without NaN; what is rendered, exported or printed is exactly this."""
     made = (now or datetime.now(UTC)).astimezone(UTC)
     sections = [
-        {"id": section.ID, "title": section.TITLE, "data": jsonable(data)}
+        {"id": section.ID, "title": section.TITLE, "data": mark(jsonable(data)) if study.uneven else jsonable(data)}
         for section in SECTIONS
         if (data := section.build(study)) is not None
     ]

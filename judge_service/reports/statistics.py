@@ -13,7 +13,7 @@ from calibration.resample import Resampler
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.reports.dataset import Dataset, JudgeColumn, slice_of
 from judge_service.reports.differences import comparisons, selection
-from judge_service.reports.drawn import drawn_cases
+from judge_service.reports.drawn import drawn_cases, mark
 from judge_service.reports.humans import human_figures
 from judge_service.reports.judge_figures import core_figures, cost, judge_figures
 from judge_service.reports.labelled_set import LabelledSet
@@ -52,6 +52,20 @@ def statistics(
     labelled = dataset.only(dataset.labelled)
     resampler = _resampler(labelled, chosen)
     humans = human_figures(labelled, resampler)
+    found = {
+        "humans": humans,
+        "judges": [
+            judge_figures(
+                labelled, column, chosen, resampler, unlabelled=_outside(dataset, place), tuned=_column(tuned, place)
+            )
+            for place, column in enumerate(labelled.columns)
+        ],
+        "comparisons": comparisons(labelled, chosen, resampler),
+        "selection": selection(labelled, humans, chosen, resampler),
+        "slices": {key: _slices(dataset, labelled, key, chosen) for key in by},
+    }
+    if labelled.weights is not None:
+        found = mark(found)
     return {
         "format": FORMAT,
         "rubric": dataset.rubric.id,
@@ -64,16 +78,7 @@ def statistics(
         "n_labelled": len(labelled.items),
         "n_groups": len(set(labelled.groups)),
         "tier": tier(len(labelled.items)),
-        "humans": humans,
-        "judges": [
-            judge_figures(
-                labelled, column, chosen, resampler, unlabelled=_outside(dataset, place), tuned=_column(tuned, place)
-            )
-            for place, column in enumerate(labelled.columns)
-        ],
-        "comparisons": comparisons(labelled, chosen, resampler),
-        "selection": selection(labelled, humans, chosen),
-        "slices": {key: _slices(dataset, labelled, key, chosen) for key in by},
+        **found,
         "shares": shares_of(dataset, shares, by=by, leave_out=leave_out, resamples=chosen.resamples, seed=chosen.seed),
     }
 
@@ -90,7 +95,9 @@ def _column(tuned: Dataset | None, place: int) -> tuple[Dataset, JudgeColumn] | 
 
 
 def _resampler(dataset: Dataset, rules: Rules) -> Resampler:
-    return Resampler(len(dataset.labelled), dataset.groups, resamples=rules.resamples, seed=rules.seed)
+    return Resampler(
+        len(dataset.labelled), dataset.groups, resamples=rules.resamples, seed=rules.seed, weights=dataset.weights
+    )
 
 
 def _slices(whole: Dataset, dataset: Dataset, key: str, rules: Rules) -> list[dict[str, Any]]:
@@ -141,7 +148,10 @@ def set_statistics(
             "status": version.status,
             "content_hash": version.content_hash,
             "splits": [split.value for split in labelled.splits],
-            "labels": {**labelled.labels, "drawn": drawn_cases(labelled.dataset.items)},
+            "labels": {
+                **labelled.labels,
+                "drawn": drawn_cases(labelled.dataset.items, unreachable=labelled.unreachable),
+            },
             "where": where,
             "runs": {name: list(ids) for name, ids in labelled.runs.items()},
             "runs_left_out": list(labelled.left_out),

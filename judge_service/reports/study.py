@@ -3,7 +3,7 @@
 Owns the figures that several sections show, each computed once from one set of resamples. Knows no section.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -85,6 +85,11 @@ class Study:
         return len(self.dataset.labelled)
 
     @property
+    def uneven(self) -> bool:
+        """True where the labelled cases were drawn with unequal probabilities, so that figures weigh them."""
+        return self.labelled.weights is not None
+
+    @property
     def pairs(self) -> bool:
         """True when two answers are compared."""
         return self.dataset.rubric.kind == "pairwise"
@@ -96,13 +101,15 @@ class Study:
 
     @cached_property
     def resampler(self) -> Resampler:
-        """The draws over the labelled cases that every interval of the report uses."""
-        chosen = self.choices
-        return Resampler(self.n, self.labelled.groups, resamples=chosen.resamples, seed=chosen.seed)
+        """The draws over the labelled cases that every interval of the report uses, with the cases' weights."""
+        chosen, labelled = self.choices, self.labelled
+        return Resampler(
+            self.n, labelled.groups, resamples=chosen.resamples, seed=chosen.seed, weights=labelled.weights
+        )
 
     @cached_property
     def resampler_of_all(self) -> Resampler:
-        """The draws over all cases, labelled or not; the same object where all are labelled."""
+        """The draws over all cases, labelled or not, each counting once; `resampler` where all are labelled."""
         if self.n == len(self.dataset.items):
             return self.resampler
         chosen = self.choices
@@ -121,7 +128,10 @@ class Study:
     @cached_property
     def constant(self) -> dict[str, Any]:
         """What always giving the most frequent label reaches: `answer` (None without a label) and `agreement`."""
-        counts = Counter(self.labelled.human)
+        weights = self.labelled.weights
+        counts: dict[str, float] = defaultdict(float)
+        for place, label in enumerate(self.labelled.human):
+            counts[label] += 1.0 if weights is None else float(weights[place])
         top = max(self.classes, key=lambda label: counts[label]) if counts else None
         hits = np.array([label == top for label in self.labelled.human], dtype=bool)
         return {"answer": top, "agreement": shown(share(hits, None, self.resampler))}

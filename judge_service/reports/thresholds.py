@@ -20,14 +20,19 @@ THRESHOLDS = tuple(step / 100 for step in range(50, 100, 5))
 
 
 def thresholds_of_confidence(
-    dataset: Dataset, labels: PairedLabels, confidence: Sequence[float | None], rules: Rules
+    dataset: Dataset, labels: PairedLabels, confidence: Sequence[float | None], rules: Rules, uneven: bool = False
 ) -> dict[str, Any]:
-    """Where to cut the confidence for a target agreement: descriptive, and with a guarantee from 100 labels on."""
+    """Where to cut the confidence for a target agreement: descriptive, and with a guarantee from 100 labels on.
+
+    `uneven`: the cases were drawn with unequal probabilities, under which no guarantee is defined.
+    """
     groups = None if labels.groups is None else list(labels.groups)
     stated = [value if known else None for value, known in zip(confidence, labels.known, strict=True)]
     forecasts = Forecasts.of(stated, labels.judge == labels.human, groups=groups)
     if len(labels) < SELECTING:
         usable = Estimate.undefined(Reason.TOO_FEW_LABELS, len(labels), "guaranteed_threshold")
+    elif uneven:
+        usable = Estimate.undefined(Reason.UNEQUAL_PROBABILITIES, len(labels), "guaranteed_threshold")
     else:
         usable = selective.guaranteed_threshold(forecasts, THRESHOLDS, rules.target)
     return as_json(

@@ -193,11 +193,17 @@ def _changed(
 def _trust(calibration: Calibration, level: TrustLevel, reason: str) -> Trust:
     if level is TrustLevel.CALIBRATED:
         reason = f"Measured on {calibration.n} labelled cases of {calibration.set_id}, split {calibration.split.value}."
+    if calibration.effective_n is not None:
+        reason += (
+            " They were drawn with unequal probabilities and are weighed by them: as sure as "
+            f"{calibration.effective_n:.0f} evenly drawn cases; no ECE is defined over them."
+        )
     return Trust(
         level=level,
         reason=reason,
         calibration_set=calibration.set_id,
         n=calibration.n,
+        effective_n=calibration.effective_n,
         agreement=calibration.agreement,
         agreement_low=calibration.agreement_low,
         agreement_high=calibration.agreement_high,

@@ -47,7 +47,7 @@ def build(study: Study) -> dict[str, Any]:
         "tier": tier(study.n),
         "how": None if given is None else {name: count for name, count in given.items() if name not in aside},
         "aside": None if given is None else {name: given[name] for name in aside if name in given},
-        "drawn": drawn_cases(items),
+        "drawn": drawn_cases(items, unreachable=0 if study.labelled_set is None else study.labelled_set.unreachable),
         "annotators": [{"annotator": name, "labels": counts[name]} for name in names],
         "people": _people(study, names),
         "pairs": [

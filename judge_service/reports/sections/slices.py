@@ -9,7 +9,7 @@ from calibration import contingency
 from calibration.estimate import finite
 from calibration.intervals import proportion
 from calibration.power import tier
-from calibration.resample import MIN_GROUPS, Resampler, ratio_replicates
+from calibration.resample import MIN_GROUPS, Resampler, ratio_replicates, share
 from calibration.tests import holm
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.reports.dataset import Dataset, slice_of
@@ -35,7 +35,8 @@ def build(study: Study) -> dict[str, Any]:
     available: [{key, values}]}`. `declared`: the keys were named beforehand; else at most three keys with few values
     were taken, nothing is tested and the slices only describe. `row`: `judge`, `baseline`, figure `agreement`, `kappa`
     (number or null), `valid` (number of cases with a verdict), `p_holm` (exact test of the slice against the other
-    cases, Holm over the judge's slices of the key; null undeclared, or where slice or rest has fewer than 30 cases).
+    cases, Holm over the judge's slices of the key; null undeclared, where slice or rest has fewer than 30 cases, or for
+    cases drawn unevenly, which the test does not weigh).
     """
     available = _available(study.labelled)
     declared = bool(study.choices.by)
@@ -77,7 +78,7 @@ def _key(study: Study, key: str, declared: bool) -> dict[str, Any]:
     for value in kept:
         inside = np.array([one == value for one in of], dtype=bool)
         values.append(_value(study, value, inside, right, said))
-    if declared:
+    if declared and not study.uneven:
         _test(values, right, of, kept)
     return {
         "key": key,
@@ -91,16 +92,20 @@ def _value(study: Study, value: str, inside: Any, right: Any, said: list[list[st
     places = np.flatnonzero(inside)
     groups = [study.labelled.groups[i] for i in places]
     n = len(places)
-    resampler = Resampler(n, groups, resamples=study.choices.resamples, seed=study.choices.seed)
+    weights = study.labelled.weights
+    mine_weights = None if weights is None else weights[places]
+    resampler = Resampler(n, groups, resamples=study.choices.resamples, seed=study.choices.seed, weights=mine_weights)
     replicates = None
-    if resampler.clustered and resampler.n_groups >= MIN_GROUPS and len(right):
+    if weights is None and resampler.clustered and resampler.n_groups >= MIN_GROUPS and len(right):
         sums = resampler.sums(np.column_stack([right[:, places].T, np.ones(n, dtype=bool)]))
         replicates = ratio_replicates(sums[:, :-1], sums[:, -1:])
     rows = []
     for place, column in enumerate(study.labelled.columns):
         hits = int(right[place, places].sum())
         figure = proportion(hits, n)
-        if resampler.clustered:
+        if mine_weights is not None:
+            figure = share(right[place, places], None, resampler)
+        elif resampler.clustered:
             drawn = np.zeros(0) if replicates is None else replicates[:, place]
             figure = resampler.interval(hits / n, drawn, n=n, numerator=hits, denominator=n)
         mine = [said[place][i] for i in places]
@@ -109,7 +114,7 @@ def _value(study: Study, value: str, inside: Any, right: Any, said: list[list[st
                 "judge": column.judge.name,
                 "baseline": column.baseline,
                 "agreement": shown(figure),
-                "kappa": _kappa(study, mine, [study.labelled.human[i] for i in places]),
+                "kappa": _kappa(study, mine, [study.labelled.human[i] for i in places], mine_weights),
                 "valid": sum(label is not None for label in mine),
                 "p_holm": None,
             }
@@ -124,13 +129,14 @@ def _value(study: Study, value: str, inside: Any, right: Any, said: list[list[st
     }
 
 
-def _kappa(study: Study, said: list[str | None], human: list[str]) -> float | None:
+def _kappa(study: Study, said: list[str | None], human: list[str], weights: Any) -> float | None:
     number = {label: place for place, label in enumerate(study.classes)}
     table = np.zeros((len(number), len(number)))
-    for a, b in zip(said, human, strict=True):
+    for place, (a, b) in enumerate(zip(said, human, strict=True)):
         if a is not None:
-            table[number[a], number[b]] += 1
-    return finite(float(contingency.cohen(table))) if table.sum() > 1 else None
+            table[number[a], number[b]] += 1 if weights is None else weights[place]
+    known = sum(a is not None for a in said)
+    return finite(float(contingency.cohen(table))) if known > 1 else None
 
 
 def _test(values: list[dict[str, Any]], right: Any, of: list[str | None], kept: list[str]) -> None:

@@ -20,6 +20,7 @@ _TEXTS = {
     "no_confidence": "This judge states no confidence, so there is nothing to set a threshold on.",
     "too_few_labels": f"Fewer than {SELECTING} labels: no threshold is usable.",
     "policy_changed": "The confidence belongs to another way of asking the orders than the one recommended.",
+    "unequal_probabilities": "The cases were drawn with unequal probabilities: no guarantee is defined over them.",
     "not_confirmed": "The threshold chosen on other cases does not keep its promise on these: not enough evidence.",
     "no_threshold_reaches_the_target": "No threshold reaches the target with 95% confidence: not enough evidence.",
 }

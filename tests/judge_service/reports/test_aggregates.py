@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,6 +122,15 @@ def test_a_judge_no_better_than_chance_corrects_nothing() -> None:
     assert found["rogan_gladen"]["undefined_reason"] == "judge_not_better_than_chance"
     few = corrected(RUBRIC, rows, correction(5, 2, 5, 2))["labels"]["supported"]
     assert few["ppi_plus_plus"]["undefined_reason"] == "too_few_labels"
+
+
+def test_errors_counted_on_unevenly_drawn_cases_correct_nothing() -> None:
+    rows = [row(i, float(i % 2)) for i in range(40)]
+    found = corrected(RUBRIC, rows, replace(correction(45, 5, 40, 10), uneven=True))["labels"]["supported"]
+    assert found["raw"]["value"] == 0.5
+    for way in ("rogan_gladen", "ppi_plus_plus", "labels_alone"):
+        assert found[way]["value"] is None
+        assert found[way]["undefined_reason"] == "unequal_probabilities"
 
 
 def repeated(number: int, share: float | None, *, cast: int = 5, asked: int = 5, **changes: Any) -> ResultRow:

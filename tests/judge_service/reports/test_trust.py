@@ -71,6 +71,13 @@ def test_nothing_measured_is_uncalibrated(store: Store) -> None:
     assert found.agreement is None
 
 
+def test_a_measurement_over_uneven_draws_says_how_sure_it_is(store: Store) -> None:
+    store.calibrations.add(calibration(frozen(store), effective_n=61.7, ece=None), {})
+    found = asked(StoredTrust(store))
+    assert (found.n, found.effective_n, found.ece) == (120, 61.7, None)
+    assert "drawn with unequal probabilities and are weighed by them: as sure as 62 evenly drawn cases" in found.reason
+
+
 def test_a_measurement_carries_its_figures(store: Store) -> None:
     store.calibrations.add(calibration(frozen(store)), {})
     found = asked(StoredTrust(store))
@@ -78,6 +85,7 @@ def test_a_measurement_carries_its_figures(store: Store) -> None:
     assert found.model_dump(exclude={"level", "reason"}) == {
         "calibration_set": "set@1",
         "n": 120,
+        "effective_n": None,
         "agreement": 0.8,
         "agreement_low": 0.7,
         "agreement_high": 0.9,
