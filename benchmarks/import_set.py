@@ -14,8 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from judge_service.files.rows import FileKind
+from judge_service.files.source import Source
 from judge_service.sets.importing import import_cases
-from judge_service.sets.tabular import FileKind, Source
 from judge_service.store import Store
 
 LIMIT_S = 60.0

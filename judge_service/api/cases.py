@@ -10,7 +10,7 @@ from judge_service.domain.canonical import content_hash
 from judge_service.domain.case import Case
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.judging.cases import parse_case
-from judge_service.runs.casefile import case_fields, shape_case
+from judge_service.runs.case_shape import shape_case
 from rubrics.model import Rubric
 
 _MOST_PROBLEMS = 50
@@ -30,11 +30,11 @@ def _moved(problem: FieldProblem, place: str) -> FieldProblem:
     return FieldProblem(path, message)
 
 
-def _read(raw: Any, rubric: Rubric[Any], names: frozenset[str], place: str) -> Case:
+def _read(raw: Any, rubric: Rubric[Any], place: str) -> Case:
     if not isinstance(raw, Mapping):
         raise InvalidInput(fields=[FieldProblem(place, f"{place} must be an object with the fields of a case")])
     try:
-        case = _named(shape_case(raw, rubric, strict=True, names=names))
+        case = _named(shape_case(raw, rubric, strict=True))
         parse_case(rubric, case)
     except InvalidInput as error:
         problems = [_moved(problem, place) for problem in error.fields]
@@ -44,19 +44,18 @@ def _read(raw: Any, rubric: Rubric[Any], names: frozenset[str], place: str) -> C
 
 def case_in(raw: Mapping[str, Any], rubric: Rubric[Any]) -> Case:
     """The case in a request. Raises InvalidInput with paths below `case`."""
-    return _read(raw, rubric, case_fields(rubric), "case")
+    return _read(raw, rubric, "case")
 
 
 def cases_in(raw: Sequence[Any], rubric: Rubric[Any]) -> list[Case]:
     """The cases of a request, all of them or none. Raises InvalidInput with paths such as `cases[3].answer`."""
-    names = case_fields(rubric)
     cases: list[Case] = []
     problems: list[FieldProblem] = []
     places: dict[str, int] = {}
     for index, item in enumerate(raw):
         place = f"cases[{index}]"
         try:
-            case = _read(item, rubric, names, place)
+            case = _read(item, rubric, place)
         except InvalidInput as error:
             problems.extend(error.fields)
         else:

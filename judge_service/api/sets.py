@@ -19,13 +19,14 @@ from judge_service.api.set_documents import FROZEN, SPENT, VERSION, Reference
 from judge_service.api.uploads import STUDIO, TASK
 from judge_service.domain.calibration_set import SetName, Split, ToldVersion
 from judge_service.errors import FieldProblem, InvalidInput, NotFound
+from judge_service.files.rows import FileKind
+from judge_service.files.writing import dump
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.security.roles import Permission
 from judge_service.sets.exporting import export_lines, export_parquet, label_lines, label_parquet
 from judge_service.sets.importing import read_rubric
 from judge_service.sets.label_studio import label_studio
 from judge_service.sets.summary import summarise
-from judge_service.sets.tabular import FileKind, dump
 from judge_service.sets.versions import new_version, told, view_cases
 from judge_service.store import Store
 

@@ -13,8 +13,9 @@ from starlette.datastructures import UploadFile
 
 from judge_service.domain.calibration_set import LabelCondition, Split
 from judge_service.errors import FieldProblem, InvalidInput, UnsupportedMediaType
+from judge_service.files.rows import FileKind
+from judge_service.files.source import Source, kind_of
 from judge_service.gate.fields import field_problems
-from judge_service.sets.tabular import FileKind, Source, kind_of
 
 _MEDIA = {
     "application/x-ndjson": FileKind.JSONL,

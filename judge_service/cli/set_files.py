@@ -11,7 +11,7 @@ from judge_service.cli.console import note
 
 if TYPE_CHECKING:
     from judge_service.domain.calibration_set import Spent
-    from judge_service.sets.tabular import Source
+    from judge_service.files.source import Source
 
 
 class SplitChoice(StrEnum):
@@ -24,7 +24,7 @@ class SplitChoice(StrEnum):
 
 
 class FileChoice(StrEnum):
-    """The kinds of file of `judge_service.sets.tabular.FileKind`, repeated for the same reason."""
+    """The kinds of file of `judge_service.files.rows.FileKind`, repeated for the same reason."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -68,7 +68,8 @@ ModelOption = Annotated[bool, typer.Option("--by-model", help="The labels were m
 
 def source_of(path: Path, kind: FileChoice | None, encoding: str | None, delimiter: str | None) -> "Source":
     """The file as a source; its kind by name and first bytes, unless one is given."""
-    from judge_service.sets.tabular import FileKind, Source, kind_of
+    from judge_service.files.rows import FileKind
+    from judge_service.files.source import Source, kind_of
 
     with path.open("rb") as file:
         head = file.read(64)

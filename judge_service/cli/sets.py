@@ -105,7 +105,7 @@ def show_set(
 
         def print_cases(store: "Store") -> None:
             from judge_service.domain.calibration_set import Split
-            from judge_service.sets.tabular import dump
+            from judge_service.files.writing import dump
             from judge_service.sets.versions import view_cases
 
             wanted = None if split is None else Split(split.value)
@@ -165,9 +165,10 @@ def export_set(
 
     def work(store: "Store") -> int:
         from judge_service.errors import FieldProblem, InvalidInput
+        from judge_service.files.rows import FileKind
+        from judge_service.files.source import kind_of
         from judge_service.sets.exporting import export_lines, export_parquet, label_lines, label_parquet
         from judge_service.sets.label_studio import label_studio
-        from judge_service.sets.tabular import FileKind, kind_of
 
         by_name = kind is None and file is not None and not studio
         chosen = kind_of(file.name) if by_name and file else FileKind(kind.value) if kind else FileKind.JSONL

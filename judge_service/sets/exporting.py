@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from judge_service.domain.calibration_set import SOMETIMES, Label, SetCase, SetVersion, Split, UsePurpose
+from judge_service.files.rows import JSON_SUFFIX, FileKind
+from judge_service.files.writing import Column, csv_lines, dump
 from judge_service.parquet import pyarrow_parquet
-from judge_service.sets.tabular import JSON_SUFFIX, Column, FileKind, csv_lines, dump
 from judge_service.store import Store
 
 _LABEL_COLUMNS = (

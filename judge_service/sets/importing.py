@@ -4,7 +4,6 @@ Owns what refuses a file: doubled ids, rows that do not fit, content that differ
 refused file is stored. Both passes stream, so memory does not grow with the file but for eight bytes an id.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,17 +16,18 @@ from judge_service.domain.calibration_set import ImportResult, Label, LabelCondi
 from judge_service.domain.canonical import content_hash
 from judge_service.domain.case import Case
 from judge_service.errors import FieldProblem, InvalidInput
+from judge_service.files.checks import Ids, Problems
+from judge_service.files.rows import FileKind, Row
+from judge_service.files.source import Source
 from judge_service.judging.cases import field_problems, parse_case
+from judge_service.runs.case_shape import with_lists
 from judge_service.sets.labelling import Labeller
 from judge_service.sets.shapes import Context, Shape, Shaped, convert, recognise, require_answers, shape_named
-from judge_service.sets.tabular import Row, Source, on_row, unit_of
 from judge_service.sets.turns import turn
 from judge_service.store import Store
 from rubrics.model import Rubric
 from rubrics.registry import UnknownRubric, get_rubric
 
-MAX_PROBLEMS = 20
-"""How many problems are collected before a file is refused."""
 MOST_UNJOINED = 1000
 """How many ids that belong to no case are listed; more are counted only."""
 BATCH = 1000
@@ -213,48 +213,13 @@ def read_rubric(reference: str | None) -> Rubric[Any] | None:
         raise InvalidInput(str(error), fields=[FieldProblem("rubric", str(error))]) from None
 
 
-class _Ids:
-    """Which ids a file has had: eight bytes of hash an id, and the row that had it."""
-
-    def __init__(self) -> None:
-        self._seen: dict[int, int] = {}
-
-    def seen(self, name: str, number: int) -> int | None:
-        """The row that had this before; None when this one is the first."""
-        key = int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest())
-        earlier = self._seen.get(key)
-        if earlier is None:
-            self._seen[key] = number
-        return earlier
-
-
-class _Problems:
-    """Problems of a file's rows, up to a limit; raises them together."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self.found: list[FieldProblem] = []
-
-    def add(self, number: int, error: InvalidInput) -> bool:
-        """Note a row's problems; False when there were enough."""
-        self.found.extend(on_row(self._source, number, error))
-        return len(self.found) < MAX_PROBLEMS
-
-    def refuse(self) -> None:
-        """Raise InvalidInput if there was any problem."""
-        if self.found:
-            where = ", ".join(dict.fromkeys(problem.path.split(":")[0] for problem in self.found))
-            raise InvalidInput(
-                f"{self._source.name} is not usable: see {where}. Nothing was imported.", fields=self.found
-            )
-
-
 class _Reading:
     """The cases of one file; each call of `items` reads it again."""
 
     def __init__(self, version: SetVersion, source: Source, options: ImportOptions, now: datetime) -> None:
         self._version = version
         self._source = source
+        self._table = source.kind is not FileKind.JSONL
         self._options = options
         self.shape: Shape | None = None if options.shape is None else shape_named(options.shape)
         self.rubric = read_rubric(options.rubric or version.rubric)
@@ -281,8 +246,8 @@ class _Reading:
     def items(self) -> Iterator[_Item]:
         """Every case with its labels, as a stream. Raises InvalidInput after the last good row before a bad one."""
         self.dropped.clear()
-        ids = _Ids()
-        problems = _Problems(self._source)
+        ids = Ids()
+        problems = Problems(self._source.name, self._source.unit)
         for row in self._source.rows():
             if self.shape is None:
                 self.shape = recognise(_renamed(row.fields, self._options.names))
@@ -296,24 +261,26 @@ class _Reading:
                 continue
             if not problems.found:
                 yield from found
-        problems.refuse()
+        problems.refuse("Nothing was imported.")
 
-    def _row(self, shape: Shape, row: Row, ids: _Ids) -> Iterator[_Item]:
+    def _row(self, shape: Shape, row: Row, ids: Ids) -> Iterator[_Item]:
         fields = _renamed(row.fields, self._options.names)
         if self.rubric is None and shape.rubric is not None:
             self.rubric = read_rubric(shape.rubric)
             self._labeller.rubric = shape.rubric
+        if self._table and self.rubric is not None:
+            fields = with_lists(fields, self.rubric)
         context = Context(self.rubric, self._answers)
         for shaped in convert(shape, fields, context):
             yield self._item(shaped, row.number, ids)
 
-    def _item(self, shaped: Shaped, number: int, ids: _Ids) -> _Item:
+    def _item(self, shaped: Shaped, number: int, ids: Ids) -> _Item:
         self.dropped.update(shaped.dropped)
         case_id = _id(shaped.id)
         unique = case_id or _generated(shaped)
         earlier = ids.seen(unique, number)
         if earlier is not None and case_id is not None:
-            message = f"the id {case_id!r} is in the file already, at {unit_of(self._source)} {earlier}"
+            message = f"the id {case_id!r} is in the file already, at {self._source.unit} {earlier}"
             raise InvalidInput(fields=[FieldProblem("id", message)])
         copy = 1
         while earlier is not None:
@@ -372,14 +339,14 @@ class _LabelReading:
 
     def labels(self) -> Iterator[Label]:
         """Every label, as a stream."""
-        ids = _Ids()
-        problems = _Problems(self._source)
+        ids = Ids()
+        problems = Problems(self._source.name, self._source.unit)
         for row in self._source.rows():
             try:
                 label = self._label(row)
                 earlier = ids.seen(repr(label.slot), row.number)
                 if earlier is not None:
-                    where = f"{unit_of(self._source)} {earlier}"
+                    where = f"{self._source.unit} {earlier}"
                     message = f"{label.annotator!r} labels {label.case_id!r} a second time; first at {where}"
                     raise InvalidInput(fields=[FieldProblem("annotator", message)])
             except InvalidInput as error:
@@ -388,7 +355,7 @@ class _LabelReading:
                 continue
             if not problems.found:
                 yield label
-        problems.refuse()
+        problems.refuse("Nothing was imported.")
 
     def _label(self, row: Row) -> Label:
         given = {name: value for name, value in _renamed(row.fields, self._options.names).items() if value is not None}
@@ -421,7 +388,7 @@ def _renamed(fields: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]
 
 def _by_case(source: Source) -> dict[str, list[Mapping[str, Any]]]:
     answers: dict[str, list[Mapping[str, Any]]] = {}
-    problems = _Problems(source)
+    problems = Problems(source.name, source.unit)
     for row in source.rows():
         missing = [name for name in ("case_id", "model", "answer") if not isinstance(row.fields.get(name), str)]
         if missing:
@@ -430,7 +397,7 @@ def _by_case(source: Source) -> dict[str, list[Mapping[str, Any]]]:
                 break
             continue
         answers.setdefault(row.fields["case_id"], []).append(row.fields)
-    problems.refuse()
+    problems.refuse("Nothing was imported.")
     return answers
 
 

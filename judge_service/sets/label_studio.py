@@ -12,7 +12,9 @@ from typing import Any
 
 from judge_service.domain.calibration_set import Label
 from judge_service.errors import FieldProblem, InvalidInput
-from judge_service.sets.tabular import FileKind, Source, dump
+from judge_service.files.rows import FileKind
+from judge_service.files.source import Source
+from judge_service.files.writing import dump
 from judge_service.store import Store
 
 OWN = "judge_service"

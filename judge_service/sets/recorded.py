@@ -25,12 +25,13 @@ from judge_service.domain.judgment import Confidence, Judgment
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason, Outcome
 from judge_service.domain.run import SET_SOURCE, PlannedCase, Run, RunStatus
 from judge_service.errors import Conflict, FieldProblem, InvalidInput
+from judge_service.files.checks import MAX_PROBLEMS, on_row
+from judge_service.files.source import Source
 from judge_service.judging.cases import field_problems
 from judge_service.judging.policies import fold_pair
 from judge_service.reports.labelled_set import results
-from judge_service.sets.importing import MAX_PROBLEMS, read_rubric
+from judge_service.sets.importing import read_rubric
 from judge_service.sets.shapes import CITED, SUPPORT
-from judge_service.sets.tabular import Source, on_row
 from judge_service.store import Store
 from rubrics.library.refusal_v1.records import SCORES, cell_of
 from rubrics.model import PairFold, Rubric, SlotVerdict
@@ -246,7 +247,7 @@ def _read(source: Source, options: VerdictOptions) -> list[tuple[int, RecordedVe
         try:
             rows.append((row.number, RecordedVerdict.model_validate(_line(fields))))
         except ValidationError as error:
-            problems.extend(on_row(source, row.number, InvalidInput(fields=field_problems(error))))
+            problems.extend(on_row(source.unit, row.number, InvalidInput(fields=field_problems(error))))
             if len(problems) >= MAX_PROBLEMS:
                 break
     if problems:

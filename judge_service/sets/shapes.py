@@ -8,12 +8,11 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from calibration.duplicates import normalise
 from judge_service.errors import FieldProblem, InvalidInput
-from judge_service.runs.casefile import case_fields
+from judge_service.runs.case_shape import case_fields
 from rubrics.model import Rubric
 
 GOLD = "gold"
@@ -82,11 +81,6 @@ class Shape:
     answers: bool = False
 
 
-@lru_cache(maxsize=64)
-def _case_fields(rubric: Rubric[Any]) -> frozenset[str]:
-    return case_fields(rubric)
-
-
 def _scalars(fields: Fields, used: Collection[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """What is left of a row: scalars as metadata, the names of the rest."""
     left = {name: value for name, value in fields.items() if name not in used}
@@ -138,7 +132,7 @@ def _plain(fields: Fields, context: Context) -> list[Shaped]:
     if context.rubric is None:
         message = "is needed: it says which columns are the case. Name it here or when the set is made"
         raise InvalidInput(f"The rubric {message}.", fields=[FieldProblem("rubric", message)])
-    names = _case_fields(context.rubric)
+    names = case_fields(context.rubric)
     given = {name: value for name, value in fields.items() if name in names}
     labels: list[dict[str, Any]] = []
     single = next((name for name in _LABEL_NAMES if name in fields and name not in names), None)

@@ -12,11 +12,11 @@ from fastapi.responses import HTMLResponse, Response
 
 from judge_service.domain.calibration_set import LabelCondition, Split
 from judge_service.errors import Conflict, FieldProblem, InvalidInput, JudgeServiceError
+from judge_service.files.source import Source, kind_of
 from judge_service.gate.route import GuardedRoute, needs
 from judge_service.security.roles import Permission
 from judge_service.sets.importing import Imported, ImportOptions, import_cases, import_labels
 from judge_service.sets.shapes import SHAPES
-from judge_service.sets.tabular import Source, kind_of
 from judge_service.web.forms import NOTHING, Refused, refused, text_fields, upload
 from judge_service.web.pages import render
 from judge_service.web.services import services_of

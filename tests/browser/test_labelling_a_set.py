@@ -10,9 +10,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from judge_service.domain.principal import Role
+from judge_service.files.rows import FileKind
+from judge_service.files.source import Source
 from judge_service.sets.importing import import_cases
 from judge_service.sets.recorded import import_verdicts
-from judge_service.sets.tabular import FileKind, Source
 from tests.browser.desk import READY_MS, close, label, ready
 from tests.browser.site import Site, running, violations, watched
 from tests.data.folders import data_folder, read_lines

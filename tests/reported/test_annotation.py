@@ -15,11 +15,12 @@ from judge_service.app import Service
 from judge_service.domain.principal import Role
 from judge_service.domain.user import User
 from judge_service.errors import InvalidInput
+from judge_service.files.rows import FileKind
+from judge_service.files.source import Source
 from judge_service.security.passwords import hash_password
 from judge_service.security.sessions import new_id
 from judge_service.sets.exporting import export_lines
 from judge_service.sets.importing import import_cases
-from judge_service.sets.tabular import FileKind, Source
 from judge_service.store import Store
 from judge_service.store.assignments import NothingToUndo
 from judge_service.store.store import utc_now

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from judge_service.sets.tabular import Source, kind_of
+from judge_service.files.source import Source, kind_of
 from judge_service.store import Store
 from tests.judge_service.store.databases import database_url, postgres
 

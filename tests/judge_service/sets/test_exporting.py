@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from judge_service.domain.calibration_set import SetCase, Split, UsePurpose
 from judge_service.domain.case import Case
+from judge_service.files.rows import FileKind
 from judge_service.sets.exporting import export_lines, export_parquet, label_lines
 from judge_service.sets.grouping import freeze_set
 from judge_service.sets.importing import import_cases, import_labels
-from judge_service.sets.tabular import FileKind
 from judge_service.store import Store
 
 from .conftest import MakeFile, pair

@@ -5,8 +5,8 @@ import pytest
 
 from judge_service.domain.calibration_set import ImportResult, LabelCondition, Split
 from judge_service.errors import Conflict, InvalidInput, NotFound
+from judge_service.files.source import Source
 from judge_service.sets.importing import ImportOptions, import_cases, import_labels
-from judge_service.sets.tabular import Source
 from judge_service.store import Store
 
 from .conftest import MakeFile, pair

@@ -8,11 +8,12 @@ import pytest
 
 from judge_service.domain.calibration_set import Label, LabelCondition
 from judge_service.errors import InvalidInput
+from judge_service.files.rows import FileKind
+from judge_service.files.source import Source
 from judge_service.sets.exporting import label_lines, label_parquet
 from judge_service.sets.importing import import_labels
 from judge_service.sets.label_studio import label_studio, label_studio_source
 from judge_service.sets.labelling import Labeller
-from judge_service.sets.tabular import FileKind, Source
 from judge_service.store import Store
 from tests.judge_service.annotation.projects import a_set
 from tests.judge_service.sets.labels import LABELS

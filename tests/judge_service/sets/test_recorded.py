@@ -15,13 +15,13 @@ from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason, Outcome
 from judge_service.domain.run import Run, RunStatus
 from judge_service.errors import Conflict, InvalidInput
+from judge_service.files.source import Source
 from judge_service.reports.dataset import line_up
 from judge_service.reports.judge_figures import cost
 from judge_service.reports.labelled_set import read_set
 from judge_service.reports.spending import spending
 from judge_service.sets.importing import ImportOptions, import_cases
 from judge_service.sets.recorded import ImportedVerdicts, VerdictOptions, import_verdicts, judge_name
-from judge_service.sets.tabular import Source
 from judge_service.store import Store
 
 from .conftest import MakeFile, pair

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from judge_service.errors import InvalidInput
+from judge_service.files.source import Source
 from judge_service.sets.importing import Imported, ImportOptions, import_cases
 from judge_service.sets.shapes import SHAPES, recognise
-from judge_service.sets.tabular import Source
 from judge_service.store import Store
 
 from .conftest import MakeFile

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from judge_service.cells import guard, unguard
 from judge_service.errors import InvalidInput, MissingDependency
+from judge_service.files.rows import FileKind
+from judge_service.files.source import kind_of
+from judge_service.files.writing import csv_lines
 from judge_service.parquet import pyarrow_parquet
-from judge_service.sets.tabular import FileKind, csv_lines, kind_of
-
-from .conftest import MakeFile
+from tests.judge_service.sets.conftest import MakeFile
 
 ROWS = [
     ("00123", 'He said "no", then left.\nSecond line'),

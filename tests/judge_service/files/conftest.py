@@ -1,0 +1,3 @@
+from tests.judge_service.sets.conftest import file
+
+__all__ = ["file"]
