@@ -5,7 +5,6 @@ Owns what the adjudicator may see before saving: labels and notes as Person 1 to
 
 import hashlib
 import random
-from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -16,7 +15,7 @@ from judge_service.annotation.assisted import in_frame
 from judge_service.annotation.forms import form_of, read_answer
 from judge_service.annotation.labelling import checked_text, made_label
 from judge_service.annotation.shapes import Form
-from judge_service.domain.annotation import Adjudication, Project, State
+from judge_service.domain.annotation import Adjudication, Project
 from judge_service.domain.calibration_set import Label
 from judge_service.domain.principal import Principal
 from judge_service.errors import FieldProblem, InvalidInput, NotFound
@@ -70,29 +69,22 @@ class Decided(BaseModel):
     waiting: int
 
 
-def waiting(store: Store, project_id: str) -> list[Waiting]:
+def waiting(store: Store, project_id: str, *, limit: int | None = None, offset: int = 0) -> list[Waiting]:
     """Cases with labels that differ and no final word, oldest first. A note never makes one. Raises NotFound."""
-    project = store.projects.get(project_id)
-    decided = {one.case_id for one in store.projects.adjudications(project_id)}
-    flags: dict[str, list[str]] = defaultdict(list)
-    for one in store.assignments.of(project_id):
-        if one.flag is not None and one.state is not State.OPEN:
-            flags[one.case_id].append(one.flag)
-    found = []
-    for case_id, labels in _labels(store, project).items():
-        said = [label.label for label in labels if label.label is not None]
-        if len(set(said)) > 1 and case_id not in decided:
-            spread = tuple(sorted(Counter(said).values(), reverse=True))
-            since = max(label.created_at for label in labels)
-            marks = tuple(flags[case_id])
-            found.append(Waiting(case_id=case_id, n=len(labels), spread=spread, since=since, flags=marks))
-    return sorted(found, key=lambda one: (one.since, one.case_id))
+    found = store.projects.waiting(project_id, limit, offset)
+    flags = store.projects.flags(project_id, [one.case_id for one in found])
+    return [
+        Waiting(
+            case_id=one.case_id, n=one.n, spread=one.spread, since=one.since, flags=tuple(flags.get(one.case_id, ()))
+        )
+        for one in found
+    ]
 
 
 def to_adjudicate(store: Store, project_id: str, case_id: str, by: Principal) -> ToAdjudicate:
     """A case as its adjudicator sees it. Raises NotFound for a case without labels."""
     project = store.projects.get(project_id)
-    labels = _labels(store, project).get(case_id)
+    labels = _labels(store, project, case_id)
     if not labels:
         raise NotFound("Nobody has labelled this case yet.")
     drawn = _drawn(project, case_id, by)
@@ -123,7 +115,7 @@ def adjudicate(
     if text is None:
         raise InvalidInput("Say why.", fields=[FieldProblem("reason", "reason is required: say why.")])
     project = store.projects.get(project_id)
-    labels = _labels(store, project).get(case_id)
+    labels = _labels(store, project, case_id)
     if not labels:
         raise NotFound("Nobody has labelled this case yet.")
     order = _order(project, _drawn(project, case_id, by))
@@ -146,17 +138,20 @@ def adjudicate(
         at=utc_now(),
     )
     store.projects.adjudicate(kept, label)
-    return Decided(adjudication=kept, waiting=len(waiting(store, project_id)))
+    return Decided(adjudication=kept, waiting=store.projects.count_waiting(project_id))
 
 
-def _labels(store: Store, project: Project) -> dict[str, list[Label]]:
-    ours = {case.case_id for case in store.projects.cases(project.id)}
-    found: dict[str, list[Label]] = defaultdict(list)
-    for label in store.labels.of(project.set_id, project.rubric):
-        human = label.kind == "human" and not label.adjudicated and label.condition is project.condition
-        if human and label.case_id in ours:
-            found[label.case_id].append(label)
-    return dict(found)
+def _labels(store: Store, project: Project, case_id: str) -> list[Label]:
+    """People's labels of one case of the project that count in it."""
+    ours = store.projects.case(project.id, case_id)
+    return [
+        label
+        for label in store.labels.of_case(project.set_id, ours.case_id)
+        if label.rubric == project.rubric
+        and label.kind == "human"
+        and not label.adjudicated
+        and label.condition is project.condition
+    ]
 
 
 def _drawn(project: Project, case_id: str, by: Principal) -> random.Random:

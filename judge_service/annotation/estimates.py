@@ -50,13 +50,13 @@ def estimates(store: Store, project_id: str) -> list[JudgeEstimate]:
         if label.case_id in chances and label.condition is LabelCondition.BLIND:
             labels[label.case_id].append(label)
     compared: dict[str, list[tuple[bool, float]]] = defaultdict(list)
-    for case_id, mine in sorted(labels.items()):
-        final = final_label(mine).label
-        entry = store.sets.case(project.set_id, case_id)
-        if final is None or entry is None:
-            continue
+    finals = {case_id: said for case_id, mine in labels.items() if (said := final_label(mine).label) is not None}
+    entries = store.sets.named(project.set_id, finals)
+    hashes = {case_id: entry.case.content_hash for case_id, entry in entries.items()}
+    made = store.judgments.of_cases(project.rubric_hash, hashes.values())
+    for case_id, final in sorted(finals.items()):
         newest: dict[str, bool] = {}
-        for judgment in store.judgments.of_case(project.rubric_hash, entry.case.content_hash):
+        for judgment in made.get(hashes.get(case_id, ""), ()):
             newest[judgment.judge] = judgment.outcome is Outcome.SCORED and judgment.label == final
         for judge, same in newest.items():
             compared[judge].append((same, chances[case_id]))

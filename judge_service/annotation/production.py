@@ -88,13 +88,9 @@ def sample_run(store: Store, reference: str, request: SampleRequest, *, seed: in
 
 def _without_known(store: Store, set_id: str, cases: Sequence[SetCase]) -> list[SetCase]:
     """Cases that an earlier draw put there with the same content keep the probability that they had then."""
-    known = store.sets.known(set_id, [entry.case.id for entry in cases])
-    kept = []
-    for entry in cases:
-        there = store.sets.case(set_id, entry.case.id) if entry.case.id in known else None
-        if there is None or there.case.input != entry.case.input:
-            kept.append(entry)
-    return kept
+    known = store.sets.named(set_id, [entry.case.id for entry in cases])
+    there = {case_id: entry.case.input for case_id, entry in known.items()}
+    return [entry for entry in cases if there.get(entry.case.id) != entry.case.input]
 
 
 def _chances(weights: Sequence[float], blindly: int, others: int) -> list[float]:

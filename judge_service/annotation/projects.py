@@ -122,6 +122,7 @@ def open_project(
         splits=request.splits,
         lease_minutes=request.lease_minutes,
         selection="sampled" if request.selection is not None and request.selection.by == "uncertain" else "random",
+        drawn_from=None if request.selection is None else len(entries),
         due_at=request.due_at,
         created_at=now,
         created_by=by.name,

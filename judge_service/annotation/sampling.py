@@ -46,7 +46,8 @@ def draw_cases(
     """`n` of the cases. With `uncertain` the judgments of the cases weigh in. 1 <= n <= number of cases."""
     weights = [BASE] * len(entries)
     if uncertain:
-        weights = [weight(store.judgments.of_case(rubric.content_hash, entry.case.content_hash)) for entry in entries]
+        made = store.judgments.of_cases(rubric.content_hash, (entry.case.content_hash for entry in entries))
+        weights = [weight(made.get(entry.case.content_hash, ())) for entry in entries]
     return draw([(entry.case.id, each) for entry, each in zip(entries, weights, strict=True)], n, drawn)
 
 

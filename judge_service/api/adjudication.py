@@ -121,9 +121,14 @@ async def read_estimates(request: Request, project_id: ProjectId) -> dict[str, A
     responses={**answers("Oldest first.", {"items": [_WAITING]}), **problems(*GUARDED, 404, 422)},
 )
 @needs(Permission.MANAGE_PROJECTS)
-async def list_disagreements(request: Request, project_id: ProjectId) -> dict[str, Any]:
-    """Cases whose labels differ. Agreed cases pass by themselves."""
-    found = await asyncio.to_thread(waiting, services_of(request).store, project_id)
+async def list_disagreements(
+    request: Request,
+    project_id: ProjectId,
+    limit: int = Query(default=1000, ge=1, le=1000, description="At most so many."),
+    offset: int = Query(default=0, ge=0, le=10_000_000, description="Leave out so many of the oldest."),
+) -> dict[str, Any]:
+    """Cases whose labels differ, oldest first. Agreed cases pass by themselves."""
+    found = await asyncio.to_thread(waiting, services_of(request).store, project_id, limit=limit, offset=offset)
     return {"items": [one.model_dump(mode="json") for one in found]}
 
 

@@ -41,6 +41,7 @@ class Project(BaseModel):
     Every case wants `labels_wanted` labels of different people in the share `overlap` of cases (drawn once), and one in
     the others. `condition`: `assisted` labels never enter a headline number. A lease of `lease_minutes` holds a place
     for the person who was offered a case. `selection`: `random`, or `sampled` with stored probabilities.
+    `drawn_from`: how many cases the draw chose from, null where every case of the splits is labelled.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,6 +57,7 @@ class Project(BaseModel):
     splits: tuple[Split, ...] = ()
     lease_minutes: float = Field(default=60.0, gt=0, le=10_080)
     selection: Literal["random", "sampled"] = "random"
+    drawn_from: int | None = Field(default=None, ge=1)
     due_at: datetime | None = None
     created_at: datetime
     created_by: str

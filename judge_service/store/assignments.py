@@ -5,13 +5,12 @@ A project's row is locked for each step, so that steps of many processes come on
 """
 
 import secrets
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, update
 
 from judge_service.domain.annotation import (
     Action,
@@ -25,13 +24,14 @@ from judge_service.domain.annotation import (
 from judge_service.domain.calibration_set import Label
 from judge_service.errors import Conflict, Forbidden, NotFound
 from judge_service.store.engine import Database
-from judge_service.store.projects import MEMBERS, ORDERS, PROJECT_CASES, project_case, project_row
+from judge_service.store.places import ASSIGNMENTS, candidate, take_place
+from judge_service.store.progress import count_offer, count_step, progress_of
+from judge_service.store.projects import MEMBERS, PROJECT_CASES, project_case, project_row
 from judge_service.store.sets import LABELS, open_version
 from judge_service.store.spent import SETS
-from judge_service.store.tables import AssignmentRow, LabelEventRow, table
+from judge_service.store.tables import LabelEventRow, table
 from rubrics.records import Order
 
-ASSIGNMENTS = table(AssignmentRow)
 EVENTS = table(LabelEventRow)
 
 
@@ -106,10 +106,10 @@ class Assignments:
             back = self._regain(connection, project, person, now)
             if back is not None:
                 return back
-            found = _candidate(connection, project_id, person, now)
+            found = candidate(connection, project_id, person, now)
             if found is None:
                 return None
-            place = _take_place(connection, project_id, found, now)
+            place = take_place(connection, project_id, found, now)
             if place is None:
                 return None
             fresh = Assignment(
@@ -125,6 +125,7 @@ class Assignments:
                 changed_at=now,
             )
             connection.execute(insert(ASSIGNMENTS), _fields(fresh))
+            count_offer(connection, project_id, person, found)
             return fresh
 
         return self._database.write(work)
@@ -177,9 +178,10 @@ class Assignments:
             project = _member(connection, found.project_id, person)
             now = self._clock()
             place = found.place
+            case = _case(connection, found)
             refused: type[Conflict] | None = None if project.open else ProjectClosed
             if refused is None and place is None:
-                place = _take_place(connection, project.id, _case(connection, found), now)
+                place = take_place(connection, project.id, case, now)
                 refused = EnoughLabels if place is None else None
             if refused is not None:
                 # Nothing is lost: what could not be saved stays as the draft.
@@ -194,6 +196,7 @@ class Assignments:
             action = Action.SAVED if found.state is not State.SAVED else Action.CHANGED
             document = {"answer": answer, "note": save.note, "seconds": seconds, "order": found.order}
             _event(connection, found, action, now, document)
+            count_step(connection, project.id, person, case, found.state, State.SAVED)
             return _change(
                 connection,
                 found,
@@ -222,6 +225,8 @@ class Assignments:
                 raise StaleSave(extra={"saved": found.answer, "version": found.version, "state": found.state.value})
             now = self._clock()
             _event(connection, found, Action.SKIPPED, now, {"reason": reason})
+            case = _case(connection, found)
+            count_step(connection, found.project_id, person, case, found.state, State.SKIPPED)
             return _change(
                 connection,
                 found,
@@ -269,13 +274,14 @@ class Assignments:
             place = found.place
             case = _case(connection, found)
             if place is None:
-                place = _take_place(connection, project_id, case, now)
+                place = take_place(connection, project_id, case, now)
                 if place is None:
                     raise EnoughLabels("This case now has enough labels: others labelled it meanwhile.")
             if found.state is State.SAVED and not case.qualification:
                 _drop_label(connection, project, found)
             document = {"answer": found.answer, "note": found.note, "state": found.state.value}
             _event(connection, found, Action.UNDONE, now, document)
+            count_step(connection, project.id, person, case, found.state, State.OPEN)
             return _change(
                 connection,
                 found,
@@ -313,54 +319,9 @@ class Assignments:
     def progress(self, project_id: str, person: str) -> Progress:
         """How far a person is. Raises NotFound, Forbidden for somebody who is no member."""
         now = self._clock()
-        # One pass over the cases: this is asked after every save.
-        held = (
-            select(ASSIGNMENTS.c.case_id, func.count().label("n"))
-            .where(
-                ASSIGNMENTS.c.project_id == project_id,
-                ASSIGNMENTS.c.place.is_not(None),
-                or_(ASSIGNMENTS.c.state == State.SAVED.value, ASSIGNMENTS.c.leased_until > now),
-            )
-            .group_by(ASSIGNMENTS.c.case_id)
-            .subquery()
-        )
-        mine = (
-            select(ASSIGNMENTS.c.case_id, ASSIGNMENTS.c.state, ASSIGNMENTS.c.place.is_not(None).label("placed"))
-            .where(ASSIGNMENTS.c.project_id == project_id, ASSIGNMENTS.c.person == person)
-            .subquery()
-        )
-        free = (func.coalesce(held.c.n, 0) < PROJECT_CASES.c.wanted).label("free")
-        kinds = (PROJECT_CASES.c.qualification, free, mine.c.state, mine.c.placed)
-        query = (
-            select(*kinds, func.count())
-            .select_from(
-                PROJECT_CASES.outerjoin(held, held.c.case_id == PROJECT_CASES.c.case_id).outerjoin(
-                    mine, mine.c.case_id == PROJECT_CASES.c.case_id
-                )
-            )
-            .where(PROJECT_CASES.c.project_id == project_id)
-            .group_by(*kinds)
-        )
         with self._database.read() as connection:
             _member(connection, project_id, person, lock=False)
-            counts: Counter[str] = Counter()
-            for qualification, is_free, state, placed, n in connection.execute(query):
-                kind = "known" if qualification else "case"
-                if state is None:
-                    counts[f"{kind} left"] += n if is_free else 0
-                    continue
-                counts[f"{kind} {state}"] += n
-                # An open case whose place went to others is not left to do.
-                counts[f"{kind} left"] += n if state == State.OPEN.value and placed else 0
-                counts[f"{kind} for others"] += n if is_free else 0
-        return Progress(
-            done=counts["case saved"],
-            skipped=counts["case skipped"] + counts["known skipped"],
-            left=counts["case left"],
-            open_for_others=counts["case for others"],
-            qualification_done=counts["known saved"],
-            qualification_left=counts["known left"],
-        )
+            return progress_of(connection, project_id, person, now)
 
     def _regain(self, connection: Connection, project: Project, person: str, now: datetime) -> Assignment | None:
         """An open case whose place went to nobody or can be had again, newest first."""
@@ -372,66 +333,11 @@ class Assignments:
         )
         for row in connection.execute(query.order_by(ASSIGNMENTS.c.offered_at.desc())).mappings().all():
             found = Assignment.model_validate(dict(row))
-            place = _take_place(connection, project.id, _case(connection, found), now)
+            place = take_place(connection, project.id, _case(connection, found), now)
             if place is not None:
                 until = now + timedelta(minutes=project.lease_minutes)
                 return _change(connection, found, place=place, leased_until=until)
         return None
-
-
-def _same_case() -> ColumnElement[bool]:
-    return and_(
-        ASSIGNMENTS.c.project_id == PROJECT_CASES.c.project_id, ASSIGNMENTS.c.case_id == PROJECT_CASES.c.case_id
-    )
-
-
-def _taken(now: datetime) -> Any:
-    """How many places of a case are held: saved, or leased and not run out."""
-    held = or_(ASSIGNMENTS.c.state == State.SAVED.value, ASSIGNMENTS.c.leased_until > now)
-    query = select(func.count()).where(_same_case(), ASSIGNMENTS.c.place.is_not(None), held)
-    return query.correlate(PROJECT_CASES).scalar_subquery()
-
-
-def _offered(person: str) -> ColumnElement[bool]:
-    """The case was offered to this person before, whatever became of it."""
-    query = select(ASSIGNMENTS.c.id).where(_same_case(), ASSIGNMENTS.c.person == person)
-    return query.correlate(PROJECT_CASES).exists()
-
-
-def _candidate(connection: Connection, project_id: str, person: str, now: datetime) -> ProjectCase | None:
-    """The first case in the person's order that has a free place and was never offered to the person."""
-    query = (
-        select(PROJECT_CASES)
-        .join(
-            ORDERS,
-            and_(ORDERS.c.project_id == PROJECT_CASES.c.project_id, ORDERS.c.case_id == PROJECT_CASES.c.case_id),
-        )
-        .where(
-            PROJECT_CASES.c.project_id == project_id,
-            ORDERS.c.person == person,
-            ~_offered(person),
-            _taken(now) < PROJECT_CASES.c.wanted,
-        )
-        .order_by(ORDERS.c.position)
-        .limit(1)
-    )
-    row = connection.execute(query).mappings().one_or_none()
-    return None if row is None else project_case(row)
-
-
-def _take_place(connection: Connection, project_id: str, case: ProjectCase, now: datetime) -> int | None:
-    """The lowest free place of a case, taken from leases that ran out; None when all are held."""
-    where = (ASSIGNMENTS.c.project_id == project_id) & (ASSIGNMENTS.c.case_id == case.case_id)
-    run_out = (ASSIGNMENTS.c.state == State.OPEN.value) & (ASSIGNMENTS.c.leased_until <= now)
-    held = select(ASSIGNMENTS.c.place).where(where, ASSIGNMENTS.c.place.is_not(None), ~run_out)
-    taken = set(connection.execute(held).scalars())
-    for place in range(1, case.wanted + 1):
-        if place not in taken:
-            connection.execute(
-                update(ASSIGNMENTS).where(where, ASSIGNMENTS.c.place == place, run_out).values(place=None)
-            )
-            return place
-    return None
 
 
 def _member(connection: Connection, project_id: str, person: str, *, lock: bool = True) -> Project:

@@ -3,11 +3,13 @@
 Who is offered which case is `assignments`' business. Knows no form and no statistics.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, Select, and_, exists, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from judge_service.domain.annotation import Adjudication, Guidelines, Member, Project, ProjectCase
@@ -18,6 +20,7 @@ from judge_service.store.sets import CHUNK, LABELS, chunks, open_version
 from judge_service.store.spent import SETS
 from judge_service.store.tables import (
     AdjudicationRow,
+    AssignmentRow,
     GuidelinesRow,
     MemberRow,
     PresentationRow,
@@ -31,7 +34,18 @@ GUIDELINES = table(GuidelinesRow)
 MEMBERS = table(MemberRow)
 PROJECT_CASES = table(ProjectCaseRow)
 ORDERS = table(PresentationRow)
+ASSIGNMENTS = table(AssignmentRow)
 ADJUDICATIONS = table(AdjudicationRow)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCase:
+    """A case with labels that differ: `n` labels, how many people gave each, most first, and the newest one's time."""
+
+    case_id: str
+    n: int
+    spread: tuple[int, ...]
+    since: datetime
 
 
 class Projects:
@@ -195,6 +209,46 @@ class Projects:
 
         return self._database.write(work)
 
+    def waiting(self, project_id: str, limit: int | None = None, offset: int = 0) -> list[WaitingCase]:
+        """Cases whose people's labels differ and have no final word, oldest first. Raises NotFound."""
+        with self._database.read() as connection:
+            project = project_row(connection, project_id)
+            query = _differing(project)
+            rows = connection.execute(query.limit(limit).offset(offset)).all()
+            counts = _said(connection, project, [row.case_id for row in rows])
+        return [
+            WaitingCase(row.case_id, row.n, tuple(sorted(counts[row.case_id], reverse=True)), row.since) for row in rows
+        ]
+
+    def count_waiting(self, project_id: str) -> int:
+        """How many cases `waiting` has. Raises NotFound."""
+        with self._database.read() as connection:
+            found = _differing(project_row(connection, project_id)).order_by(None).subquery()
+            return connection.execute(select(func.count()).select_from(found)).scalar_one()
+
+    def place_waiting(self, project_id: str, case_id: str) -> int | None:
+        """The place of a case among those that wait, from 1; None where it does not. Raises NotFound."""
+        with self._database.read() as connection:
+            found = _differing(project_row(connection, project_id)).order_by(None).subquery()
+            mine = connection.execute(select(found.c.since).where(found.c.case_id == case_id)).scalar_one_or_none()
+            if mine is None:
+                return None
+            before = or_(found.c.since < mine, and_(found.c.since == mine, found.c.case_id < case_id))
+            return 1 + connection.execute(select(func.count()).select_from(found).where(before)).scalar_one()
+
+    def flags(self, project_id: str, case_ids: Iterable[str]) -> dict[str, list[str]]:
+        """What people flagged of these cases, by case, where they saved or skipped them."""
+        found: dict[str, list[str]] = defaultdict(list)
+        query = select(ASSIGNMENTS.c.case_id, ASSIGNMENTS.c.flag).where(
+            ASSIGNMENTS.c.project_id == project_id, ASSIGNMENTS.c.flag.is_not(None), ASSIGNMENTS.c.state != "open"
+        )
+        query = query.order_by(ASSIGNMENTS.c.offered_at, ASSIGNMENTS.c.id)
+        with self._database.read() as connection:
+            for chunk in chunks(case_ids, CHUNK):
+                for row in connection.execute(query.where(ASSIGNMENTS.c.case_id.in_(chunk))):
+                    found[row.case_id].append(row.flag)
+        return dict(found)
+
     def adjudications(self, project_id: str) -> list[Adjudication]:
         """Every final word of a project, oldest first."""
         query = select(ADJUDICATIONS).where(ADJUDICATIONS.c.project_id == project_id)
@@ -202,6 +256,42 @@ class Projects:
             rows = connection.execute(query).mappings().all()
         found = [Adjudication.model_validate(dict(row)) for row in rows]
         return sorted(found, key=lambda one: (one.at, one.id))
+
+
+def _counted(project: Project) -> Any:
+    """The labels of people that count in a project: of its rubric and condition, and no final word."""
+    return and_(
+        LABELS.c.set_id == project.set_id,
+        LABELS.c.rubric == project.rubric,
+        LABELS.c.condition == project.condition.value,
+        LABELS.c.kind == "human",
+        LABELS.c.adjudicated.is_(False),
+    )
+
+
+def _differing(project: Project) -> Select[Any]:
+    """Cases with labels that differ and no final word: `case_id`, `n`, `since`, oldest first."""
+    ours = (PROJECT_CASES.c.project_id == project.id) & (PROJECT_CASES.c.case_id == LABELS.c.case_id)
+    decided = (ADJUDICATIONS.c.project_id == project.id) & (ADJUDICATIONS.c.case_id == LABELS.c.case_id)
+    since = func.max(LABELS.c.created_at).label("since")
+    return (
+        select(LABELS.c.case_id, func.count().label("n"), since)
+        .where(_counted(project), exists().where(ours), ~exists().where(decided))
+        .group_by(LABELS.c.case_id)
+        .having(func.count(LABELS.c.label.distinct()) > 1)
+        .order_by(since, LABELS.c.case_id)
+    )
+
+
+def _said(connection: Connection, project: Project, case_ids: Sequence[str]) -> dict[str, list[int]]:
+    """How many people gave each label, by case."""
+    found: dict[str, list[int]] = defaultdict(list)
+    query = select(LABELS.c.case_id, func.count().label("n")).where(_counted(project), LABELS.c.label.is_not(None))
+    query = query.group_by(LABELS.c.case_id, LABELS.c.label)
+    for chunk in chunks(case_ids, CHUNK):
+        for row in connection.execute(query.where(LABELS.c.case_id.in_(chunk))):
+            found[row.case_id].append(row.n)
+    return found
 
 
 def project_row(connection: Connection, project_id: str, *, lock: bool = False) -> Project:
@@ -215,7 +305,7 @@ def project_row(connection: Connection, project_id: str, *, lock: bool = False) 
 
 def project_case(row: RowMapping) -> ProjectCase:
     """A case from its row."""
-    return ProjectCase.model_validate(_without_project(row))
+    return ProjectCase.model_validate({name: row[name] for name in ProjectCase.model_fields})
 
 
 def _project(row: RowMapping) -> Project:
@@ -223,7 +313,7 @@ def _project(row: RowMapping) -> Project:
 
 
 def _member(row: RowMapping) -> Member:
-    return Member.model_validate(_without_project(row))
+    return Member.model_validate({name: row[name] for name in Member.model_fields})
 
 
 def _without_project(row: RowMapping) -> dict[str, Any]:

@@ -171,6 +171,16 @@ class Sets:
             row = connection.execute(query).mappings().one_or_none()
         return None if row is None else _case(row, spent=row["spent"])
 
+    def named(self, set_id: str, case_ids: Iterable[str]) -> dict[str, SetCase]:
+        """Those of the ids that are cases of the set, with the cases."""
+        query = select(SET_CASES, IS_SPENT.label("spent")).where(SET_CASES.c.set_id == set_id)
+        found: dict[str, SetCase] = {}
+        with self._database.read() as connection:
+            for chunk in chunks(case_ids, PAGE):
+                for row in connection.execute(query.where(SET_CASES.c.case_id.in_(chunk))).mappings():
+                    found[row["case_id"]] = _case(row, spent=row["spent"])
+        return found
+
     def known(self, set_id: str, case_ids: Iterable[str]) -> set[str]:
         """Those of the ids that are cases of the set."""
         found: set[str] = set()

@@ -8,14 +8,17 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Double,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
+    Integer,
     MetaData,
     Table,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlmodel import Field, SQLModel
@@ -30,6 +33,10 @@ NAMING = {
     "pk": "pk_%(table_name)s",
 }
 """A constraint without a name cannot be changed by a later migration on SQLite."""
+
+
+def _count() -> Column[int]:
+    return Column(Integer(), nullable=False, server_default="0")
 
 
 class Base(SQLModel):
@@ -359,6 +366,7 @@ class ProjectRow(Base, table=True):
     splits: list[str] = Field(sa_type=JsonText)
     lease_minutes: float = Field(sa_type=Double)
     selection: str
+    drawn_from: int | None = None
     due_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
     created_at: datetime = Field(sa_type=UtcDateTime)
     created_by: str = Field(sa_type=ExactText)
@@ -389,12 +397,25 @@ class MemberRow(Base, table=True):
     name: str = Field(sa_type=ExactText)
     joined_at: datetime = Field(sa_type=UtcDateTime)
     left_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    done: int = Field(default=0, sa_column=_count())
+    skipped: int = Field(default=0, sa_column=_count())
+    offered_open: int = Field(default=0, sa_column=_count())
 
 
 class ProjectCaseRow(Base, table=True):
-    """A case of a project."""
+    """A case of a project. `saved` counts its labels, and the index holds those that want more."""
 
     __tablename__ = "project_cases"
+    __table_args__ = (
+        Index(
+            "ix_project_cases_open",
+            "project_id",
+            "qualification",
+            "case_id",
+            sqlite_where=text("saved < wanted"),
+            postgresql_where=text("saved < wanted"),
+        ),
+    )
 
     project_id: str = Field(sa_column=Column(ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True))
     case_id: str = Field(primary_key=True, sa_type=ExactText)
@@ -403,17 +424,23 @@ class ProjectCaseRow(Base, table=True):
     qualification: bool
     input: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
     answer: dict[str, Any] | None = Field(default=None, sa_type=JsonText)
+    saved: int = Field(default=0, sa_column=_count())
 
 
 class PresentationRow(Base, table=True):
-    """The order in which one person meets the cases of a project, drawn once."""
+    """The order in which one person meets the cases of a project, drawn once; `offered`: met, whatever became of it."""
 
     __tablename__ = "project_orders"
+    __table_args__ = (
+        Index("ix_project_orders_case", "project_id", "case_id", "person"),
+        Index("ix_project_orders_offered", "project_id", "person", "offered", "position"),
+    )
 
     project_id: str = Field(sa_column=Column(ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True))
     person: str = Field(primary_key=True)
     position: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
     case_id: str = Field(sa_type=ExactText)
+    offered: bool = Field(default=False, sa_column=Column(Boolean(), nullable=False, server_default=false()))
 
 
 class AssignmentRow(Base, table=True):
@@ -424,6 +451,14 @@ class AssignmentRow(Base, table=True):
         UniqueConstraint("project_id", "case_id", "person"),
         UniqueConstraint("project_id", "case_id", "place"),
         Index("ix_assignments_of_person", "project_id", "person", "state"),
+        Index("ix_assignments_changed", "project_id", "person", "changed_at"),
+        Index(
+            "ix_assignments_leased",
+            "project_id",
+            "leased_until",
+            sqlite_where=text("state = 'open' AND place IS NOT NULL"),
+            postgresql_where=text("state = 'open' AND place IS NOT NULL"),
+        ),
     )
 
     id: str = Field(primary_key=True)

@@ -84,15 +84,15 @@ async def queue(
 
     def read() -> dict[str, Any]:
         project = store.projects.get(project_id)
-        found = waiting(store, project_id)
-        part = found[(page - 1) * PAGE : page * PAGE]
+        part = waiting(store, project_id, limit=PAGE, offset=(page - 1) * PAGE)
+        n = store.projects.count_waiting(project_id)
         words = store.projects.adjudications(project_id)
         newest = list({one.case_id: one for one in words}.values())[::-1]
         return {
             "project": project,
-            "n": len(found),
+            "n": n,
             "rows": [(one, token_of(project_id, one.case_id), _excerpt(store, project, one.case_id)) for one in part],
-            "pages": max(1, -(-len(found) // PAGE)),
+            "pages": max(1, -(-n // PAGE)),
             "decided": [(one, token_of(project_id, one.case_id), _label(project, one.label)) for one in newest[:PAGE]],
             "n_decided": len(newest),
             "revealed": _revealed(store, project, words, saved),
@@ -107,7 +107,7 @@ async def queue(
 @needs(Permission.MANAGE_PROJECTS)
 async def first(request: Request, project_id: ProjectId) -> Response:
     """To the case that has waited longest; to the queue where none waits."""
-    found = await asyncio.to_thread(waiting, services_of(request).store, project_id)
+    found = await asyncio.to_thread(waiting, services_of(request).store, project_id, limit=1)
     return _to_next(project_id, [one.case_id for one in found])
 
 
@@ -138,15 +138,13 @@ async def _case(
         project = store.projects.get(project_id)
         case_id = _case_id(store, project_id, token)
         words = store.projects.adjudications(project_id)
-        found = waiting(store, project_id)
-        place = next((place for place, one in enumerate(found, start=1) if one.case_id == case_id), None)
         shown = to_adjudicate(store, project_id, case_id, principal)
         return {
             "project": project,
             "shown": shown,
             "items": candidates(shown),
-            "place": place,
-            "n": len(found),
+            "place": store.projects.place_waiting(project_id, case_id),
+            "n": store.projects.count_waiting(project_id),
             "revealed": _revealed(store, project, words, saved),
             "before": next((one for one in reversed(words) if one.case_id == case_id), None),
         }
@@ -195,7 +193,7 @@ async def decide(request: Request, project_id: ProjectId, token: Token) -> Respo
         otherwise = "reason" if isinstance(error, InvalidInput) else "decide"
         problems = refused(error, _SAFE, ("reason",), otherwise)
         return await _case(request, project_id, token, problems=problems, said=said)
-    found = await asyncio.to_thread(waiting, store, project_id)
+    found = await asyncio.to_thread(waiting, store, project_id, limit=1)
     return _to_next(project_id, [one.case_id for one in found], done.adjudication.id)
 
 

@@ -12,7 +12,6 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from markupsafe import Markup
 
-from judge_service.annotation.adjudication import waiting
 from judge_service.annotation.projects import add_annotators, rendered_guidelines
 from judge_service.annotation.quality import FEWEST_PAIRS, quality
 from judge_service.domain.principal import Role
@@ -103,7 +102,7 @@ def _facts(store: Store, project_id: str) -> dict[str, Any]:
         "gone": {one.person for one in members if one.left_at is not None},
         "others": [user for user in may_label(store.users.all()) if user.name not in inside],
         "guidelines": store.projects.guidelines(project_id),
-        "waiting": len(waiting(store, project_id)),
+        "waiting": store.projects.count_waiting(project_id),
     }
 
 

@@ -51,7 +51,7 @@ def test_a_second_start_changes_nothing(database_url: str) -> None:
     with Store.open(database_url) as store:
         assert store.judgments.current("work-1") == judgment()
         assert store.facts.all() == facts
-        assert store.schema_version == head() == "0012"
+        assert store.schema_version == head() == "0013"
     assert set(facts) == {"installation", "created_at", "created_by"}
 
 
@@ -235,3 +235,60 @@ def test_spent_cases_are_known_by_what_they_say_after_an_upgrade(
         (case,) = store.sets.spent("s@1").cases
         assert (case.case_id, case.why, case.set_id) == ("s", SpentBy.TUNED, "copy@1")
         assert store.sets.digest("s@1") == store.sets.get("s@1").content_hash
+
+
+def test_counts_of_labelling_are_those_of_what_was_done_before(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def to_twelfth(connection: object) -> None:
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", str(migrate.FOLDER))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0012")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "_run", to_twelfth)
+        upgrade(parse_url(database_url))
+    engine = new_engine(parse_url(database_url))
+    at = "2026-01-01 00:00:00.000000"
+    with engine.begin() as connection:
+
+        def add(table_: str, **row: object) -> None:
+            columns = ", ".join(f'"{column}"' for column in row)
+            values = ", ".join(f":{column}" for column in row)
+            connection.execute(text(f"INSERT INTO {table_} ({columns}) VALUES ({values})"), row)  # noqa: S608
+
+        add("sets", id="s@1", name="s", version=1, status="open", note="", n_cases=3, n_labels=2, created_at=at)
+        project = {"id": "p" * 12, "name": "P", "set_id": "s@1", "rubric": "pairwise@1", "rubric_hash": "h"}
+        rest = {"labels_wanted": 2, "overlap": 1.0, "condition": "blind", "splits": "[]", "lease_minutes": 60.0}
+        add("projects", **project, **rest, selection="random", created_at=at, created_by="Lea")
+        people = ("user:aaaaaaaaaaaa", "user:bbbbbbbbbbbb")
+        for place, person in enumerate(people):
+            add("project_members", project_id="p" * 12, person=person, name=f"N{place}", joined_at=at)
+            for position, case in enumerate(("one", "two", "three")):
+                add("project_orders", project_id="p" * 12, person=person, position=position, case_id=case)
+        for case, wanted in (("one", 1), ("two", 2), ("three", 2)):
+            add("project_cases", project_id="p" * 12, case_id=case, wanted=wanted, qualification=False)
+        for number, (person, case, state, place) in enumerate(
+            (
+                (people[0], "one", "saved", 1),
+                (people[0], "two", "saved", 1),
+                (people[1], "two", "skipped", None),
+                (people[1], "three", "open", 1),
+            )
+        ):
+            step = {"offered_at": at, "leased_until": at, "changed_at": at, "version": 1, "draft_version": 0}
+            row = {"id": f"a{number}", "person": person, "case_id": case, "state": state, "place": place}
+            add("assignments", project_id="p" * 12, **row, **step)
+    with Store.open(database_url) as store:
+        first, second = (store.assignments.progress("p" * 12, person) for person in people)
+        # "one" is full; "two" and "three" want one more and, their leases over, two.
+        assert (first.done, first.skipped, first.left, first.open_for_others) == (2, 0, 1, 1)
+        assert (second.done, second.skipped, second.left, second.open_for_others) == (0, 1, 1, 2)
+        found = store.assignments.next("p" * 12, people[0], lambda: None)
+        assert found is not None
+        assert found.case_id == "three"
+    engine.dispose()
