@@ -14,6 +14,7 @@ from judge_service.api import (
     projects,
     rubrics,
     run_reports,
+    run_results,
     runs,
     selection_reports,
     set_imports,
@@ -27,6 +28,7 @@ from judge_service.api.services import rubrics_in_step
 ROUTERS: tuple[APIRouter, ...] = (
     judgments.router,
     runs.router,
+    run_results.router,
     run_reports.router,
     sets.router,
     set_imports.router,

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from judge_service.api.documents import GUARDED, answers, problems
-from judge_service.api.runs import RunId
+from judge_service.api.run_documents import RunId
 from judge_service.api.services import services_of
 from judge_service.api.statistics import Mix, SliceKey, computed
 from judge_service.gate.route import GuardedRoute, needs

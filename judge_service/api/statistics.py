@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import APIRouter, Path, Query, Request
 
 from judge_service.api.documents import GUARDED, answers, problems
-from judge_service.api.runs import RunId
+from judge_service.api.run_documents import RunId
 from judge_service.api.services import services_of
 from judge_service.domain.calibration_set import Split
 from judge_service.errors import NotFound, Unavailable

@@ -5,7 +5,7 @@ Owns the options that every upload may state and how they are described. What a 
 
 import io
 import json
-from typing import Any, BinaryIO, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -17,7 +17,7 @@ from judge_service.files.rows import FileKind
 from judge_service.files.source import Source, kind_of
 from judge_service.gate.fields import field_problems
 
-_MEDIA = {
+MEDIA = {
     "application/x-ndjson": FileKind.JSONL,
     "application/ndjson": FileKind.JSONL,
     "application/jsonl": FileKind.JSONL,
@@ -26,6 +26,7 @@ _MEDIA = {
     "application/vnd.apache.parquet": FileKind.PARQUET,
     "application/x-parquet": FileKind.PARQUET,
 }
+"""Kinds of file by media type."""
 
 STUDIO = "label-studio"
 TASK: dict[str, Any] = {
@@ -173,26 +174,29 @@ def pairs(name: str, given: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _source(name: str, content: bytes, kind: FileKind | None, options: FileOptions) -> Source:
-    def opened() -> BinaryIO:
-        return io.BytesIO(content)
-
+def held(
+    name: str, content: bytes, kind: FileKind | None, encoding: str | None = None, delimiter: str | None = None
+) -> Source:
+    """A file that was sent; its kind by name and first bytes, unless it is given. Raises InvalidInput."""
     if not content:
         raise InvalidInput(fields=[FieldProblem("file", "file is empty.")])
-    chosen = options.table or kind or kind_of(name, content[:64])
-    return Source(name, opened, chosen, options.encoding, options.delimiter)
+    return Source(name, lambda: io.BytesIO(content), kind or kind_of(name, content[:64]), encoding, delimiter)
+
+
+def _source(name: str, content: bytes, kind: FileKind | None, options: FileOptions) -> Source:
+    return held(name, content, options.table or kind, options.encoding, options.delimiter)
 
 
 async def read_upload(request: Request, model: type[O], extra: tuple[str, ...] = ()) -> tuple[O, dict[str, Source]]:
     """The options and the files of an upload: a form, or one file as the body with options in the query."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     tasks = media == "application/json" and issubclass(model, LabelFileOptions)
-    if media in _MEDIA or tasks:
+    if media in MEDIA or tasks:
         given = list(request.query_params.multi_items())
         if tasks and "kind" not in request.query_params:
             given.append(("kind", STUDIO))
         options = _options(model, given)
-        source = _source("body", await request.body(), _MEDIA.get(media, FileKind.JSONL), options)
+        source = _source("body", await request.body(), MEDIA.get(media, FileKind.JSONL), options)
         return options, {"file": source}
     if media != "multipart/form-data":
         known = ", ".join(f"`{name}`" for name in ("multipart/form-data", "application/x-ndjson", "text/csv"))

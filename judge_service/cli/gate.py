@@ -181,6 +181,7 @@ async def _judged(database: str | None, path: Path, rubric_name: str, judge_name
     from judge_service.cli.progress import progress_bar
     from judge_service.cli.rubrics import find_rubric
     from judge_service.cli.running import Stopped, identify, judge_all
+    from judge_service.cli.set_files import source_of
     from judge_service.errors import InvalidInput
     from judge_service.telemetry import configure_logging
 
@@ -188,7 +189,7 @@ async def _judged(database: str | None, path: Path, rubric_name: str, judge_name
     settings = settings_for(database)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     rubric = find_rubric(rubric_name, database)
-    cases = FileOfCases(path, rubric, None)
+    cases = FileOfCases(source_of(path, None, None, None), rubric, None)
     async with Service.open(settings) as service:
         who = service.roster.get(judge_name)
         service.judging.check(rubric, who)

@@ -12,20 +12,20 @@ import typer
 
 from judge_service.cli.console import FAILED, err, note, out, say_json
 from judge_service.cli.options import DatabaseOption, JsonOption, settings_for
+from judge_service.cli.set_files import DelimiterOption, EncodingOption, KindOption, SplitChoice, source_of
 
 if TYPE_CHECKING:
     from judge_service.app import Service
     from judge_service.cli.running import Cases, Summary
     from judge_service.domain.case import Case
     from judge_service.domain.judge import Judge
+    from judge_service.files.source import Source
+    from judge_service.sets.judging import SetCases
     from rubrics.model import Rubric
 
 
 def judge(
     rubric: Annotated[str, typer.Argument(help="Rubric, such as pairwise@1. Without @version: the newest.")],
-    cases: Annotated[
-        Path, typer.Argument(metavar="CASES.jsonl", exists=True, dir_okay=False, help="One case a line, as JSON.")
-    ],
     judge_name: Annotated[
         str, typer.Option("--judge", metavar="NAME", help="Judge, as in `judge-service judges list`.")
     ],
@@ -35,6 +35,20 @@ def judge(
             "--output", "-o", metavar="OUT.jsonl", dir_okay=False, help="Where to write the judgments, in case order."
         ),
     ],
+    cases: Annotated[
+        Path | None,
+        typer.Argument(metavar="[CASES]", exists=True, dir_okay=False, help="File: JSON lines, CSV or Parquet."),
+    ] = None,
+    set_name: Annotated[
+        str | None, typer.Option("--set", metavar="SET", help="Judge this calibration set, NAME or NAME@V, instead.")
+    ] = None,
+    split: Annotated[
+        SplitChoice | None,
+        typer.Option("--split", help="Of the set. Without it a frozen release split stays closed."),
+    ] = None,
+    kind: KindOption = None,
+    encoding: EncodingOption = None,
+    delimiter: DelimiterOption = None,
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Judge the first N cases only.")] = None,
     concurrency: Annotated[
         int | None,
@@ -49,7 +63,7 @@ def judge(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Judge a file of cases. What is recorded is not asked again, so the same command goes on after a stop.
+    """Judge a file of cases, or a set. What is recorded is not asked again, so the same command goes on after a stop.
 
     OUT.jsonl is written whole at the end, one judgment a line in case order, or not at all. Exit code 1 when no case
     was scored.
@@ -64,10 +78,19 @@ def judge(
     folder = output.absolute().parent
     if not folder.is_dir():
         raise InvalidInput(fields=[FieldProblem("--output", f"the folder {folder} does not exist")])
-    if output.exists() and output.samefile(cases):
+    if (cases is None) == (set_name is None):
+        raise InvalidInput(fields=[FieldProblem("CASES", "name a file of cases, or a set with --set")])
+    if split is not None and set_name is None:
+        raise InvalidInput(fields=[FieldProblem("--split", "is of a set, and none is named")])
+    if cases is not None and output.exists() and output.samefile(cases):
         raise InvalidInput(fields=[FieldProblem("--output", "is the case file itself, which would be overwritten")])
+    wanted: FileOfCases | SetOfCases
+    if set_name is not None:
+        wanted = SetOfCases(set_name, None if split is None else split.value, limit)
+    elif cases is not None:
+        wanted = FileOfCases(source_of(cases, kind, encoding, delimiter), found, limit)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    summary = asyncio.run(_judge(settings, found, judge_name, cases, output, limit, concurrency, retry_errors, fresh))
+    summary = asyncio.run(_judge(settings, found, judge_name, wanted, output, concurrency, retry_errors, fresh))
     if as_json:
         say_json(summary.as_dict())
     else:
@@ -81,25 +104,29 @@ async def _judge(
     settings: Any,
     rubric: "Rubric[Any]",
     judge_name: str,
-    path: Path,
+    cases: "FileOfCases | SetOfCases",
     output: Path,
-    limit: int | None,
     concurrency: int | None,
     retry_errors: bool,
     fresh: bool,
 ) -> "Summary":
     from judge_service.app import Service
     from judge_service.cli.progress import progress_bar
-    from judge_service.cli.running import Stopped, identify, judge_all
+    from judge_service.cli.running import Stopped, Work, identify, judge_all
     from judge_service.errors import InvalidInput
+    from judge_service.runs.naming import of_source
 
-    cases = FileOfCases(path, rubric, limit)
     async with Service.open(settings) as service:
         who = service.roster.get(judge_name)
         service.judging.check(rubric, who)
+        if isinstance(cases, SetOfCases):
+            cases.open(service, who)
         work = identify(service, cases, rubric, who)
+        if isinstance(cases, SetOfCases):
+            # A run of its own: the same cases judged from a file are another run, with another source.
+            work = Work(of_source(work.run_id, cases.source), work.n)
         if work.n == 0:
-            raise InvalidInput(f"{path.name} holds no case, so there is nothing to judge.")
+            raise InvalidInput(f"{cases.name} holds no case, so there is nothing to judge.")
         for sentence in cases.notices:
             note(sentence)
         try:
@@ -129,8 +156,9 @@ async def _judge(
 class FileOfCases:
     """The cases of a file, read from the start each time; `notices` say what became of unknown fields."""
 
-    def __init__(self, path: Path, rubric: "Rubric[Any]", limit: int | None) -> None:
-        self._path, self._rubric, self._limit = path, rubric, limit
+    def __init__(self, file: "Source", rubric: "Rubric[Any]", limit: int | None) -> None:
+        self._file, self._rubric, self._limit = file, rubric, limit
+        self.name = file.name
         self.notices: list[str] = []
 
     @property
@@ -138,17 +166,53 @@ class FileOfCases:
         """What a run over the file is named after: the file, and never a calibration set."""
         from judge_service.domain.run import OWN_SOURCES
 
-        name = self._path.name
-        return f"./{name}" if name.startswith(OWN_SOURCES) else name
+        return f"./{self.name}" if self.name.startswith(OWN_SOURCES) else self.name
 
     def __call__(self) -> "Iterator[Case]":
-        """The cases. Raises InvalidInput naming the bad lines."""
+        """The cases. Raises InvalidInput naming the bad rows."""
         from judge_service.runs.casefile import read_cases
 
-        with self._path.open("rb") as lines:
-            reader = read_cases(lines, self._rubric, strict=False)
-            yield from islice(reader, self._limit)
-            self.notices = reader.notices
+        reader = read_cases(self._file, self._rubric, strict=False)
+        yield from islice(reader, self._limit)
+        self.notices = reader.notices
+
+
+class SetOfCases:
+    """The cases of a set version, once `open` has found it; `notices` say what is left out."""
+
+    def __init__(self, reference: str, split: str | None, limit: int | None) -> None:
+        self.name, self._split, self._limit = reference, split, limit
+        self._found: SetCases | None = None
+
+    def open(self, service: "Service", judge: "Judge") -> None:
+        """Find the set. Raises NotFound, InvalidInput without a case, Conflict for a second look at a release split."""
+        from judge_service.domain.calibration_set import Split
+        from judge_service.sets.judging import cases_to_judge
+
+        split = None if self._split is None else Split(self._split)
+        judge_hash = service.judging.judge_hash(judge)
+        self._found = cases_to_judge(service.store, self.name, split, judge.name, judge_hash)
+
+    @property
+    def found(self) -> "SetCases":
+        """The set. Raises LookupError before `open`."""
+        if self._found is None:
+            raise LookupError(self.name)
+        return self._found
+
+    @property
+    def source(self) -> str:
+        """The source of a run over the set."""
+        return self.found.source
+
+    @property
+    def notices(self) -> list[str]:
+        """What is left out."""
+        return self.found.notices
+
+    def __call__(self) -> "Iterator[Case]":
+        """The cases, in the set's order."""
+        return islice(self.found(), self._limit)
 
 
 def write_judgments(

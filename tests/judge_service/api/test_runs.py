@@ -1,12 +1,17 @@
 import asyncio
+import csv
+import io
 import json
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from judge_service.api.cases import cases_in
 from judge_service.app import create_app
 from judge_service.backends.scripted import ScriptedBackend
+from judge_service.domain.calibration_set import SetCase, Split
 from judge_service.domain.judge import Judge, Limits
 from judge_service.domain.run import PlannedCase, Run, RunStatus
 from judge_service.store.store import utc_now
@@ -172,7 +177,7 @@ async def test_a_bad_form_is_422(client, form, files, path):
 @pytest.mark.parametrize(
     ("content_type", "content", "status"),
     [
-        ("text/csv", b"a,b", 415),
+        ("text/plain", b"a,b", 415),
         ("", b"{}", 415),
         ("multipart/form-data", b"no boundary", 400),
         ("multipart/form-data; boundary=x", b"--x\r\nbroken", 422),
@@ -431,3 +436,80 @@ async def test_an_interrupted_run_goes_on_at_the_next_start(settings):
         assert run.status is RunStatus.FINISHED
         counts = again.state.service.store.runs.counts(run_id)
         assert sum(count.n for count in counts) == 5
+
+
+def table(kind: str, rows: list[dict[str, Any]]) -> bytes:
+    if kind == "csv":
+        buffer = io.StringIO(newline="")
+        writer = csv.DictWriter(buffer, list(rows[0]))
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({name: json.dumps(one) if isinstance(one, list) else one for name, one in row.items()})
+        return buffer.getvalue().encode()
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), sink)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("kind", "media"), [("csv", "text/csv; charset=utf-8"), ("parquet", "application/vnd.apache.parquet")]
+)
+async def test_a_table_is_judged_as_body_and_as_form(client, service, kind, media):
+    rows = [
+        {
+            "id": f"{kind}-{n}",
+            "question": "When?",
+            "contexts": ["Open at 10.", "Closed"],
+            "answer": "At 10.",
+            "lang": "en",
+        }
+        for n in range(3)
+    ]
+    content = table(kind, rows)
+    query = {"rubric": "faithfulness@1", "judge": "overlap", "unknown_fields": "keep"}
+    as_body = await client.post("/v1/runs", params=query, content=content, headers={"Content-Type": media})
+    as_form = await client.post("/v1/runs", data=query, files={"file": (f"cases.{kind}", content)})
+    for response in (as_body, as_form):
+        assert response.status_code == 202, response.text
+        assert response.json()["notices"] == [f"Kept as metadata: `lang` (3 {'records' if kind == 'csv' else 'rows'})."]
+        run_id = (await ended(client, service, response.json()["id"]))["id"]
+        planned = service.store.runs.pending(run_id, retry_errors=True) or []
+        assert planned == []
+        items = (await client.get(f"/v1/runs/{run_id}/results")).json()["items"]
+        assert [(one["case_id"], one["metadata"]) for one in items] == [(row["id"], {"lang": "en"}) for row in rows]
+    stored = service.store.runs.cases_of(run_id, [one["identity"] for one in items])
+    assert {tuple(case.input["contexts"]) for case in stored.values()} == {("Open at 10.", "Closed")}
+
+
+async def test_bad_rows_of_a_table_are_named_and_nothing_is_judged(client, service):
+    content = b'id,question,contexts,answer\r\na,q,"[""x""]",a\r\nb,q,no list,a\r\nc,q\r\na,q,[],a\r\n'
+    query = {"rubric": "faithfulness@1", "judge": "overlap"}
+    response = await client.post("/v1/runs", params=query, content=content, headers={"Content-Type": "text/csv"})
+    assert response.status_code == 422
+    assert paths(response) == ["record 3: contexts", "record 4", "record 5: id"]
+    assert service.store.runs.list() == []
+
+
+async def test_a_set_is_judged_and_its_release_split_only_where_it_is_named(client, service):
+    sets = service.store.sets
+    sets.create("pairs", "pairwise@1")
+    parts = [Split.CALIBRATION, Split.RELEASE, Split.CALIBRATION]
+    shaped = cases_in([pair(f"s{n}")["case"] | {"prompt": f"p{n}"} for n in range(3)], get_rubric("pairwise@1"))
+    sets.add_cases("pairs@1", [SetCase(case=case, split=part) for case, part in zip(shaped, parts, strict=True)])
+    sets.freeze("pairs@1", sets.digest("pairs@1"))
+    request = {"rubric": "pairwise@1", "judge": "longer", "set": "pairs"}
+    started = await start(client, request)
+    assert (started["source"], started["progress"]["n_total"]) == ("set:pairs@1", 2)
+    assert started["notices"] == ["Left out: 1 cases of the release split, which is judged only where it is named."]
+    await ended(client, service, started["id"])
+    named = await start(client, request | {"split": "release"})
+    assert named["progress"]["n_total"] == 1
+    await ended(client, service, named["id"])
+    judge_hash = service.judging.judge_hash(service.roster.get("longer"))
+    sets.record_scores("pairs@1", {"longer": judge_hash}, "the product's own rules")
+    again = await client.post("/v1/runs", json=request | {"split": "release"})
+    assert again.status_code == 409
+    both = await client.post("/v1/runs", json=request | {"cases": cases(1)})
+    assert (both.status_code, paths(both)) == (422, ["cases"])
+    empty = await client.post("/v1/runs", json=request | {"split": "monitoring"})
+    assert (empty.status_code, paths(empty)) == (422, ["split"])
