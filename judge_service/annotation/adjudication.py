@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from judge_service.annotation.assisted import in_frame
 from judge_service.annotation.forms import form_of, read_answer
-from judge_service.annotation.labelling import checked_text, made_label
+from judge_service.annotation.labelling import case_of, checked_text, made_label
 from judge_service.annotation.shapes import Form
 from judge_service.domain.annotation import Adjudication, Project
 from judge_service.domain.calibration_set import Label
@@ -100,7 +100,8 @@ def to_adjudicate(store: Store, project_id: str, case_id: str, by: Principal) ->
         )
         for place, label in enumerate(shuffled, start=1)
     )
-    form = form_of(get_rubric(project.rubric), _input(store, project, case_id), order)
+    fields, claims = case_of(store, project, store.projects.case(project_id, case_id))
+    form = form_of(get_rubric(project.rubric), fields, order, claims)
     return ToAdjudicate(project=project.id, case_id=case_id, form=form, opinions=opinions)
 
 
@@ -119,8 +120,9 @@ def adjudicate(
     if not labels:
         raise NotFound("Nobody has labelled this case yet.")
     order = _order(project, _drawn(project, case_id, by))
-    read = read_answer(get_rubric(project.rubric), _input(store, project, case_id), answer, order)
     case = store.projects.case(project_id, case_id)
+    fields, claims = case_of(store, project, case)
+    read = read_answer(get_rubric(project.rubric), fields, answer, order, claims)
     label = made_label(project, case, by.name, read, order, note=text, adjudicated=True)
     kept = Adjudication(
         id=new_id(),
@@ -163,10 +165,3 @@ def _drawn(project: Project, case_id: str, by: Principal) -> random.Random:
 def _order(project: Project, drawn: random.Random) -> Order | None:
     order: Order = drawn.choice(("AB", "BA"))
     return order if get_rubric(project.rubric).kind == "pairwise" else None
-
-
-def _input(store: Store, project: Project, case_id: str) -> Mapping[str, Any]:
-    entry = store.sets.case(project.set_id, case_id)
-    if entry is None:
-        raise NotFound("This case is no longer in the set.")
-    return entry.case.input

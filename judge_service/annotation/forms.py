@@ -50,25 +50,35 @@ class ReadLabel:
     items: dict[str, Any] | None = None
 
 
-def form_of(rubric: Rubric[Any], fields: Mapping[str, Any], order: Order | None = None) -> Form:
-    """The form of a case's input. `order` is needed for a pair. Raises InvalidInput when the case does not fit."""
+def form_of(
+    rubric: Rubric[Any], fields: Mapping[str, Any], order: Order | None = None, claims: Sequence[str] = ()
+) -> Form:
+    """The form of a case's input. `order` is needed for a pair. Raises InvalidInput when the case does not fit.
+
+    `claims` are those that the case came with: where claims are asked, they are proposed in place of the sentences.
+    """
     case = _case(rubric, fields)
-    made = _builder(rubric).make(rubric, case, order)
+    made = _proposing(_builder(rubric).make(rubric, case, order), claims)
     counted = sum(question.required for question in made.questions)
     one = not made.item_questions and counted == 1 and len(made.questions) == 1
     return made.model_copy(update={"one_question": one})
 
 
 def read_answer(
-    rubric: Rubric[Any], fields: Mapping[str, Any], answer: Mapping[str, Any], order: Order | None = None
+    rubric: Rubric[Any],
+    fields: Mapping[str, Any],
+    answer: Mapping[str, Any],
+    order: Order | None = None,
+    claims: Sequence[str] = (),
 ) -> ReadLabel:
     """The label that an answer gives. Raises InvalidInput naming every field that is missing or does not fit.
 
-    Pairs are restored to the caller's frame. The rubric's own human label model has the last word.
+    Pairs are restored to the caller's frame. The rubric's own human label model has the last word. `claims` are those
+    of the form that was shown.
     """
     case = _case(rubric, fields)
     builder = _builder(rubric)
-    form = builder.make(rubric, case, order)
+    form = _proposing(builder.make(rubric, case, order), claims)
     said = parse_answer(answer)
     check(form, said)
     parts = builder.fold(rubric, case, form, said, order)
@@ -327,6 +337,28 @@ def _make_claims(rubric: Rubric[Any], case: Any, order: Order | None) -> Form:
         item_noun="claim",
         items_editable=True,
     )
+
+
+def _proposing(form: Form, claims: Sequence[str]) -> Form:
+    """The form with given claims in place of its own; each with its place in the answer where it stands there."""
+    if not claims or not form.items_editable or form.item_noun != "claim":
+        return form
+    answer = next((text.text for text in form.texts if text.id == "answer"), "")
+    items = []
+    for place, claim in enumerate(claims[:MOST_ITEMS], start=1):
+        start = answer.find(claim)
+        source = None if start < 0 else Source(text="answer", start=start, end=start + len(claim))
+        items.append(
+            Item(
+                id=f"c{place}",
+                title=f"Claim {place}",
+                text=claim[:ITEM_LENGTH],
+                source=source,
+                asks=("verdict",),
+                required=("verdict",),
+            )
+        )
+    return form.model_copy(update={"items": tuple(items)})
 
 
 def _fold_claims(rubric: Rubric[Any], case: Any, form: Form, said: Answer, order: Order | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from judge_service.annotation.assisted import Suggestion, suggestions
 from judge_service.annotation.forms import ReadLabel, form_of, parse_draft, read_answer
 from judge_service.annotation.shapes import Form
 from judge_service.domain.annotation import Assignment, Progress, Project, ProjectCase, State
-from judge_service.domain.calibration_set import Label, LabelCondition, label_id
+from judge_service.domain.calibration_set import Label, LabelCondition, claims_of, label_id
 from judge_service.errors import FieldProblem, InvalidInput, NotFound
 from judge_service.store import Store
 from judge_service.store.assignments import Save
@@ -113,7 +113,8 @@ class Labelling:
         project = self._store.projects.get(assignment.project_id)
         member = self._store.projects.case(project.id, assignment.case_id)
         rubric = get_rubric(project.rubric)
-        read = read_answer(rubric, self._input(project, member), answer, assignment.order)
+        fields, claims = case_of(self._store, project, member)
+        read = read_answer(rubric, fields, answer, assignment.order, claims)
         label = None if member.qualification else made_label(project, member, name, read, assignment.order, note=note)
         save = Save(version=version, answer=answer, label=label, note=note, seconds=seconds)
         return self._saved(self._store.assignments.save(case, person, save))
@@ -139,17 +140,9 @@ class Labelling:
         """How far the person is."""
         return self._store.assignments.progress(project_id, person)
 
-    def _input(self, project: Project, member: ProjectCase) -> Mapping[str, Any]:
-        if member.input is not None:
-            return member.input
-        entry = self._store.sets.case(project.set_id, member.case_id)
-        if entry is None:
-            raise NotFound("This case is no longer in the set.")
-        return entry.case.input
-
     def _show(self, project: Project, rubric: Rubric[Any], assignment: Assignment) -> ShownCase:
         member = self._store.projects.case(project.id, assignment.case_id)
-        fields = self._input(project, member)
+        fields, claims = case_of(self._store, project, member)
         progress = self._store.assignments.progress(project.id, assignment.person)
         done = progress.done + progress.qualification_done
         left = progress.left + progress.qualification_left
@@ -165,7 +158,7 @@ class Labelling:
             condition=project.condition,
             state=assignment.state,
             version=assignment.version,
-            form=form_of(rubric, fields, assignment.order),
+            form=form_of(rubric, fields, assignment.order, claims),
             draft=assignment.draft,
             draft_version=assignment.draft_version,
             saved=assignment.answer,
@@ -184,6 +177,16 @@ class Labelling:
             draft_version=assignment.draft_version,
             progress=self._store.assignments.progress(assignment.project_id, assignment.person),
         )
+
+
+def case_of(store: Store, project: Project, member: ProjectCase) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """The input of a project's case, and the claims that it came with. Raises NotFound when the set lost it."""
+    if member.input is not None:
+        return member.input, ()
+    entry = store.sets.case(project.set_id, member.case_id)
+    if entry is None:
+        raise NotFound("This case is no longer in the set.")
+    return entry.case.input, claims_of(entry.case.metadata)
 
 
 def checked_text(path: str, text: str | None) -> str | None:

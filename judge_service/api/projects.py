@@ -18,7 +18,7 @@ from judge_service.annotation.projects import (
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.services import services_of
 from judge_service.domain.annotation import PersonId
-from judge_service.gate.audit import noted
+from judge_service.gate.audit import along, noted
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.security.roles import Permission, may
 
@@ -97,8 +97,8 @@ class GuidelinesRequest(BaseModel):
 async def make_project(request: Request, body: ProjectRequest) -> dict[str, Any]:
     """Open a set version for labelling. Every case is checked for a form before anybody meets it."""
     services, principal = services_of(request), principal_of(request)
-    project = await asyncio.to_thread(open_project, services.store, body, principal)
-    await noted(request, services.store.audit, "opened a project", f"{project.id} ({project.name})")
+    with along(request, services.store.audit, "opened a project", lambda made: f"{made.id} ({made.name})"):
+        project = await asyncio.to_thread(open_project, services.store, body, principal)
     return project.model_dump(mode="json")
 
 
@@ -205,8 +205,8 @@ async def remove_person(request: Request, project_id: ProjectId, body: RemovalRe
 async def close_project(request: Request, project_id: ProjectId) -> dict[str, Any]:
     """Offer and take nothing any more; drafts are kept."""
     store = services_of(request).store
-    project = await asyncio.to_thread(lambda: store.projects.close(project_id, closed=True))
-    await noted(request, store.audit, "closed a project", project_id)
+    with along(request, store.audit, "closed a project", project_id):
+        project = await asyncio.to_thread(lambda: store.projects.close(project_id, closed=True))
     return project.model_dump(mode="json")
 
 

@@ -1,7 +1,8 @@
 """A command's work on the opened store, declared rubrics known."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from judge_service.cli.options import settings_for
 
@@ -9,6 +10,17 @@ if TYPE_CHECKING:
     from judge_service.store import Store
 
 T = TypeVar("T")
+
+
+BY = "command line"
+"""Who stands in the audit log for a command."""
+
+
+@contextmanager
+def noting(store: "Store", what: str, object_: "str | Callable[[Any], str]") -> Iterator[None]:
+    """Note in the audit log what the change inside does, in the change's own transaction."""
+    with store.audit.along(BY, BY, what, object_):
+        yield
 
 
 def with_store(database: str | None, work: "Callable[[Store], T]") -> T:

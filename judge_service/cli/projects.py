@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_service.cli.console import Commands, note, out, say_json
-from judge_service.cli.opened import with_store
+from judge_service.cli.opened import noting, with_store
 from judge_service.cli.options import DatabaseOption, JsonOption
 
 if TYPE_CHECKING:
     from judge_service.annotation.production import Sampled
     from judge_service.annotation.quality import Quality
+    from judge_service.domain.annotation import Project
     from judge_service.store import Store
 
 app = typer.Typer(cls=Commands, help="Open, list, measure and close labelling projects.", no_args_is_help=True)
@@ -122,7 +123,12 @@ def show(project_id: ProjectArgument, database: DatabaseOption = None, as_json: 
 @app.command("close")
 def close(project_id: ProjectArgument, database: DatabaseOption = None) -> None:
     """Offer and take nothing any more; drafts are kept."""
-    project = with_store(database, lambda store: store.projects.close(project_id, closed=True))
+
+    def work(store: "Store") -> "Project":
+        with noting(store, "closed a project", project_id):
+            return store.projects.close(project_id, closed=True)
+
+    project = with_store(database, work)
     typer.echo(f"{project.name} is closed.")
 
 

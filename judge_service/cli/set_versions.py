@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from judge_service.cli.console import note, say_json
-from judge_service.cli.opened import with_store
+from judge_service.cli.opened import noting, with_store
 from judge_service.cli.options import DatabaseOption, JsonOption
 from judge_service.cli.set_files import (
     NameArgument,
@@ -105,7 +105,11 @@ def freeze(
     def work(store: "Store") -> Any:
         from judge_service.sets.grouping import freeze_set
 
-        return freeze_set(store, name, spend=spend)
+        before = store.sets.get(name)
+        if before.status != "open":
+            return freeze_set(store, before.id, spend=spend)
+        with noting(store, "froze a set", before.id):
+            return freeze_set(store, before.id, spend=spend)
 
     version = with_store(database, work)
     if as_json:

@@ -7,6 +7,7 @@ import typer
 
 from judge_service.cli.console import Commands, note, out, say_json
 from judge_service.cli.keys import RoleChoice
+from judge_service.cli.opened import noting
 from judge_service.cli.options import DatabaseOption, JsonOption, settings_for
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ def add_user(name: NameArgument, role: RoleOption = RoleChoice.ANNOTATE, databas
         password_hash=hash_password(password),
         created_at=datetime.now(UTC),
     )
-    with Store.open(settings.database) as store:
+    with (
+        Store.open(settings.database) as store,
+        noting(store, "added a person", f"{user.id} ({user.name}) as {user.role.value}"),
+    ):
         store.users.add(user)
     typer.echo(f"Added {user.name} with role {user.role.value}.")
 
@@ -83,7 +87,10 @@ def invite_user(
         project=project,
         life=timedelta(days=days),
     )
-    with Store.open(settings.database) as store:
+    with (
+        Store.open(settings.database) as store,
+        noting(store, "invited a person", f"{invitation.name or 'somebody'} as {role.value}"),
+    ):
         store.users.invite(invitation)
     typer.echo(f"{settings.public_url or ''}/invitations/{token}")
     note(f"For one {role.value}, until {invitation.expires_at:%Y-%m-%d %H:%M} UTC. It cannot be shown again.")
@@ -126,7 +133,9 @@ def set_password(name: NameArgument, database: DatabaseOption = None) -> None:
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     with Store.open(settings.database) as store:
         user = _named(store, name)
-        store.users.set_password(user.id, hash_password(checked_password(_password(), user.name)))
+        hashed = hash_password(checked_password(_password(), user.name))
+        with noting(store, "set a password", f"{user.id} ({user.name})"):
+            store.users.set_password(user.id, hashed)
     typer.echo(f"{user.name} has a new password.")
 
 
@@ -143,7 +152,9 @@ def set_role(
     settings = settings_for(database)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     with Store.open(settings.database) as store:
-        user = store.users.set_role(_named(store, name).id, Role(role.value))
+        user = _named(store, name)
+        with noting(store, "changed a role", f"{user.id} ({user.name}) to {role.value}"):
+            user = store.users.set_role(user.id, Role(role.value))
     typer.echo(f"{user.name} has the role {user.role.value}.")
 
 
@@ -155,7 +166,9 @@ def disable_user(name: NameArgument, database: DatabaseOption = None) -> None:
     settings = settings_for(database)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     with Store.open(settings.database) as store:
-        user = store.users.disable(_named(store, name).id)
+        user = _named(store, name)
+        with noting(store, "disabled a person", f"{user.id} ({user.name})"):
+            user = store.users.disable(user.id)
     typer.echo(f"{user.name} is disabled.")
 
 
@@ -167,7 +180,9 @@ def enable_user(name: NameArgument, database: DatabaseOption = None) -> None:
     settings = settings_for(database)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     with Store.open(settings.database) as store:
-        user = store.users.enable(_named(store, name).id)
+        user = _named(store, name)
+        with noting(store, "enabled a person", f"{user.id} ({user.name})"):
+            user = store.users.enable(user.id)
     typer.echo(f"{user.name} can sign in.")
 
 

@@ -85,14 +85,19 @@ class ProjectCase(BaseModel):
     answer: dict[str, Any] | None = None
 
 
+MOST_GUIDELINES = 200_000
+MOST_GUIDELINES_NOTE = 2000
+"""Most characters of guidelines, and of what is said about a change of them."""
+
+
 class Guidelines(BaseModel):
     """One version of a project's guidelines, in Markdown, with what changed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: int = Field(ge=1)
-    text: str = Field(max_length=200_000)
-    note: str = Field(default="", max_length=2000)
+    text: str = Field(max_length=MOST_GUIDELINES)
+    note: str = Field(default="", max_length=MOST_GUIDELINES_NOTE)
     by: str
     at: datetime
 

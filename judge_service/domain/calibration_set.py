@@ -4,6 +4,7 @@ Owns the words and what counts as the content of a set. Knows no database, no fi
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -30,6 +31,21 @@ SOMETIMES = ("items", "probability")
 
 INCLUSION_PROBABILITY = "inclusion_probability"
 """Key of a case's metadata that holds the probability with which it was drawn into the set."""
+
+
+GIVEN_CLAIMS = "claims"
+"""Key of a case's metadata that holds the claims which the case came with: a JSON list of texts, as text."""
+
+
+def claims_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """The claims that a case of this metadata came with, without blank ones; none where it holds no list of texts."""
+    try:
+        found = json.loads(str(metadata.get(GIVEN_CLAIMS) or "[]"))
+    except ValueError:
+        return ()
+    if not isinstance(found, list) or not all(isinstance(claim, str) for claim in found):
+        return ()
+    return tuple(dict.fromkeys(claim.strip() for claim in found if claim.strip()))
 
 
 def drawn_with(metadata: Mapping[str, Any]) -> float | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calibration.duplicates import normalise
+from judge_service.domain.calibration_set import GIVEN_CLAIMS
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.runs.case_shape import case_fields
 from rubrics.model import Rubric
@@ -220,7 +221,10 @@ def _expertqa(fields: Fields, _context: Context) -> list[Shaped]:
     label = _of({"faithful": "supported", "not_fully_supported": "unsupported"}, fields["human_label"])
     made = {"annotator": _expert(fields), "label": label, "note": fields["human_label"]}
     group = _same_text(_text(fields, "question"))
-    return [Shaped(fields["id"], given, group, None, metadata, [made], (*dropped, "claims"))]
+    claims = [claim["text"] for claim in fields["claims"] if isinstance(claim.get("text"), str)]
+    if claims:
+        metadata[GIVEN_CLAIMS] = json.dumps(claims, ensure_ascii=False)
+    return [Shaped(fields["id"], given, group, None, metadata, [made], dropped)]
 
 
 def _expertqa_claims(fields: Fields, _context: Context) -> list[Shaped]:
@@ -352,7 +356,7 @@ SHAPES: tuple[Shape, ...] = (
     ),
     Shape(
         "expertqa",
-        "Answers with one expert's label; claims are left out.",
+        "Answers with one expert's label; their claims are kept to be proposed to people.",
         _expertqa,
         frozenset({"question", "contexts", "answer", "claims", "human_label"}),
         rubric="faithfulness@1",

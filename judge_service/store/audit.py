@@ -1,9 +1,11 @@
 """The audit log as stored: added to, read, never changed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select
 
 from judge_service.domain.audit import AuditEntry
 from judge_service.store.engine import Database
@@ -21,8 +23,24 @@ class Audit:
 
     def add(self, by: str, who: str, what: str, object_: str) -> None:
         """Note that somebody did something. Texts that are too long are cut."""
-        fields = {"at": self._clock(), "by": by[:200], "who": who[:200], "what": what[:200], "object": object_[:500]}
+        fields = self._fields(by, who, what, object_)
         self._database.write(lambda connection: connection.execute(insert(AUDIT), fields).rowcount)
+
+    @contextmanager
+    def along(self, by: str, who: str, what: str, object_: str | Callable[[Any], str]) -> Iterator[None]:
+        """Note what the next change inside does, in its own transaction: no change without its entry, and none for
+        a change that failed. `object_` may be made of what the change gives.
+        """
+
+        def note(connection: Connection, result: Any) -> None:
+            named = object_ if isinstance(object_, str) else object_(result)
+            connection.execute(insert(AUDIT), self._fields(by, who, what, named))
+
+        with self._database.along(note):
+            yield
+
+    def _fields(self, by: str, who: str, what: str, object_: str) -> dict[str, Any]:
+        return {"at": self._clock(), "by": by[:200], "who": who[:200], "what": what[:200], "object": object_[:500]}
 
     def entries(self, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
         """Newest first; with `before` those that are older than the entry of that id."""

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +22,11 @@ from judge_service.store.writer import Writer
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
+
+Along = Callable[[Connection, Any], None]
+"""Work of the same transaction, given the connection and what the write itself gave."""
+
+_along: ContextVar[list[Along]] = ContextVar("along", default=[])  # noqa: B039  # never changed in place
 
 BUSY_TIMEOUT_MS = 30_000
 """How long SQLite waits for another process's write transaction; ours take milliseconds."""
@@ -140,7 +146,28 @@ class Database:
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Do `work` in a write transaction and wait until it is committed."""
-        return self.submit(work).result()
+        waiting = _along.get()
+        if not waiting:
+            return self.submit(work).result()
+
+        def both(connection: Connection) -> T:
+            result = work(connection)
+            for more in waiting:
+                more(connection, result)
+            return result
+
+        found = self.submit(both).result()
+        waiting.clear()
+        return found
+
+    @contextmanager
+    def along(self, more: Along) -> Iterator[None]:
+        """Do `more` in the transaction of the next `write` of this task or thread: both are kept, or neither."""
+        token = _along.set([more])
+        try:
+            yield
+        finally:
+            _along.reset(token)
 
     def _to_disk(self) -> None:
         """Bring SQLite's log to the disk. PostgreSQL does that by itself within a second."""

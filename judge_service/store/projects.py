@@ -12,9 +12,17 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Select, and_, exists, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from judge_service.domain.annotation import Adjudication, Guidelines, Member, Project, ProjectCase
+from judge_service.domain.annotation import (
+    MOST_GUIDELINES,
+    MOST_GUIDELINES_NOTE,
+    Adjudication,
+    Guidelines,
+    Member,
+    Project,
+    ProjectCase,
+)
 from judge_service.domain.calibration_set import Label
-from judge_service.errors import Conflict, NotFound
+from judge_service.errors import Conflict, FieldProblem, InvalidInput, NotFound
 from judge_service.store.engine import Database
 from judge_service.store.sets import CHUNK, LABELS, chunks, open_version
 from judge_service.store.spent import SETS
@@ -36,6 +44,14 @@ PROJECT_CASES = table(ProjectCaseRow)
 ORDERS = table(PresentationRow)
 ASSIGNMENTS = table(AssignmentRow)
 ADJUDICATIONS = table(AdjudicationRow)
+
+
+def check_guidelines(text: str, note: str) -> None:
+    """Raise InvalidInput, naming the field, for guidelines or a note on them that are too long."""
+    for name, value, most in (("text", text, MOST_GUIDELINES), ("note", note, MOST_GUIDELINES_NOTE)):
+        if len(value) > most:
+            message = f"has {len(value):,} characters; at most {most:,} are kept"
+            raise InvalidInput(f"{name}: {message}.", fields=[FieldProblem(name, message)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +181,8 @@ class Projects:
             return list(connection.execute(query.order_by(ORDERS.c.position)).scalars())
 
     def add_guidelines(self, project_id: str, text: str, note: str, by: str) -> Guidelines:
-        """A new version of the guidelines. Raises NotFound."""
+        """A new version of the guidelines. Raises NotFound; InvalidInput, naming the field, for what is too long."""
+        check_guidelines(text, note)
 
         def work(connection: Connection) -> Guidelines:
             project_row(connection, project_id, lock=True)

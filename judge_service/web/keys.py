@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from judge_service.domain.principal import Role
 from judge_service.errors import FieldProblem, InvalidInput
-from judge_service.gate.audit import noted
+from judge_service.gate.audit import along
 from judge_service.gate.route import GuardedRoute, gate_of, needs
 from judge_service.security.keys import issue
 from judge_service.security.roles import Permission
@@ -79,8 +79,8 @@ async def make_key(request: Request) -> HTMLResponse:
             raise InvalidInput(fields=[FieldProblem("name", message)]) from None
     except InvalidInput as error:
         return await _keys(request, refused(error, "No key was made.", ("name", "role"), "name"), said=fields)
-    await asyncio.to_thread(store.keys.add, key)
-    await noted(request, store.audit, "made a key", f"{key.id} ({key.name}, {key.role})")
+    with along(request, store.audit, "made a key", f"{key.id} ({key.name}, {key.role})"):
+        await asyncio.to_thread(store.keys.add, key)
     return await _keys(request, made=(key.name, plain))
 
 
@@ -89,12 +89,12 @@ async def make_key(request: Request) -> HTMLResponse:
 async def revoke_key(request: Request, key_id: Annotated[str, Path(pattern=r"^[a-z0-9]{12}$")]) -> Response:
     """Revoke a key at once."""
     store = services_of(request).store
-    key = await asyncio.to_thread(store.keys.revoke, key_id)
+    with along(request, store.audit, "revoked a key", lambda key: f"{key.id} ({key.name}, {key.role})"):
+        await asyncio.to_thread(store.keys.revoke, key_id)
     gate = gate_of(request)
     gate.authenticator.forget(key_id)
     if gate.sessions is not None:
         gate.sessions.forget(principal=f"key:{key_id}")
-    await noted(request, store.audit, "revoked a key", f"{key.id} ({key.name}, {key.role})")
     return RedirectResponse("/keys", status_code=303)
 
 

@@ -290,9 +290,9 @@ def _case_group(number: int, question: Question, said: Answer) -> Group:
 
 
 def _given(form: Form, said: Answer) -> list[tuple[Item | None, ItemAnswer]]:
-    """Each item with its answers: the proposed ones until a person changed the list."""
+    """Each item with its answers: the proposed ones until a person changed the list, if only by emptying it."""
     proposed = {item.id: item for item in form.items}
-    if form.items_editable and said.items:
+    if form.items_editable and "items" in said.model_fields_set:
         return [(proposed.get(item.id), item) for item in said.items]
     answers = {item.id: item for item in said.items}
     return [(item, answers.get(item.id) or ItemAnswer(id=item.id, text=item.text)) for item in form.items]

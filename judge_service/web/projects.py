@@ -17,7 +17,7 @@ from judge_service.annotation.quality import FEWEST_PAIRS, quality
 from judge_service.domain.principal import Role
 from judge_service.domain.user import User
 from judge_service.errors import FieldProblem, InvalidInput, JudgeServiceError
-from judge_service.gate.audit import noted
+from judge_service.gate.audit import along, noted
 from judge_service.gate.people import invite
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.gate.signing_in import checked_name
@@ -115,8 +115,8 @@ def _back(project_id: str, part: str = "") -> RedirectResponse:
 async def close_project(request: Request, project_id: ProjectId) -> Response:
     """Offer and take nothing any more."""
     store = services_of(request).store
-    await asyncio.to_thread(lambda: store.projects.close(project_id, closed=True))
-    await noted(request, store.audit, "closed a project", project_id)
+    with along(request, store.audit, "closed a project", project_id):
+        await asyncio.to_thread(lambda: store.projects.close(project_id, closed=True))
     return _back(project_id)
 
 
@@ -125,8 +125,8 @@ async def close_project(request: Request, project_id: ProjectId) -> Response:
 async def reopen_project(request: Request, project_id: ProjectId) -> Response:
     """Go on."""
     store = services_of(request).store
-    await asyncio.to_thread(lambda: store.projects.close(project_id, closed=False))
-    await noted(request, store.audit, "opened a project again", project_id)
+    with along(request, store.audit, "opened a project again", project_id):
+        await asyncio.to_thread(lambda: store.projects.close(project_id, closed=False))
     return _back(project_id)
 
 

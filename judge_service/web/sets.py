@@ -5,6 +5,7 @@ How files get in is `imports`'. What a set is, leaks and hashes are `sets`'.
 
 import asyncio
 import json
+from contextlib import nullcontext
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -15,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from calibration.power import tier
 from judge_service.domain.calibration_set import SetName, Split, UsePurpose
 from judge_service.errors import Conflict, FieldProblem, InvalidInput, JudgeServiceError
-from judge_service.gate.audit import noted
+from judge_service.gate.audit import along, noted
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.security.roles import Permission
 from judge_service.sets.grouping import freeze_set, propose_groups, split_set
@@ -206,15 +207,15 @@ async def freeze(request: Request, reference: Reference) -> Response:
     try:
         if fields["typed"].strip() != version.id:
             raise InvalidInput(fields=[FieldProblem("typed", f"Type {version.id} to freeze it.")])
-        await asyncio.to_thread(lambda: freeze_set(store, version.id, spend=fields["spend"] == "yes"))
+        noting = along(request, store.audit, "froze a set", version.id) if version.status == "open" else nullcontext()
+        with noting:
+            await asyncio.to_thread(lambda: freeze_set(store, version.id, spend=fields["spend"] == "yes"))
     except JudgeServiceError as error:
         # What the refusal lists is of the set, not of an entry.
         safe = "It was not frozen. Nothing was changed."
         problems = refused(error, safe, ("typed",), "typed")
         offer = "yes" if isinstance(error, Conflict) and not error.extra.get("leaks") else ""
         return await _set(request, version.id, problems=problems, entries={"typed": fields["typed"], "offer": offer})
-    if version.status == "open":
-        await noted(request, store.audit, "froze a set", version.id)
     return go(version.id)
 
 

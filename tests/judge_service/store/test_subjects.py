@@ -7,7 +7,7 @@ import pytest
 from judge_service.domain.judge import Judge
 from judge_service.domain.planted import ProbeCounts, ProbeResult
 from judge_service.domain.principal import ApiKey, Role
-from judge_service.errors import Conflict, NotFound, StoreError
+from judge_service.errors import Conflict, InvalidInput, NotFound, StoreError
 from judge_service.store import Store
 
 from .examples import NOON, call
@@ -207,3 +207,35 @@ def test_the_audit_log_is_read_newest_first_and_cuts_what_is_too_long(store: Sto
     older = store.audit.entries(before=entries[-1].id)
     assert [one.object[:7] for one in older] == ["pairs@2", "pairs@1", "pairs@0"]
     assert older[0].at.tzinfo is not None
+
+
+def test_an_audit_entry_is_kept_with_its_change_or_not_at_all(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = key()
+    with store.audit.along("command line", "command line", "made a key", made.id):
+        store.keys.add(made)
+    with store.audit.along("command line", "command line", "revoked a key", lambda found: f"{found.id} {found.name}"):
+        store.keys.revoke(made.id)
+        # Of several changes the first is the one that is noted.
+        store.keys.revoke(made.id)
+    assert [(one.by, one.what, one.object) for one in store.audit.entries()] == [
+        ("command line", "revoked a key", f"{made.id} ci"),
+        ("command line", "made a key", made.id),
+    ]
+    with pytest.raises(NotFound), store.audit.along("a", "b", "revoked a key", "none"):
+        store.keys.revoke("absent000000")
+    other = key(2)
+    monkeypatch.setattr(store.audit, "_fields", lambda *given: {"at": None})
+    with (
+        pytest.raises(Exception, match=r"audit_log|database|null"),
+        store.audit.along("a", "b", "made a key", other.id),
+    ):
+        store.keys.add(other)
+    assert store.keys.get(other.id) is None
+    assert len(store.audit.entries()) == 2
+
+
+def test_guidelines_that_are_too_long_name_their_field(store: Store) -> None:
+    for text, note, field in (("x" * 200_001, "n", "text"), ("x", "n" * 2001, "note")):
+        with pytest.raises(InvalidInput) as refused:
+            store.projects.add_guidelines("p" * 12, text, note, "Lea")
+        assert [one.path for one in refused.value.fields] == [field]
