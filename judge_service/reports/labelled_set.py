@@ -177,7 +177,25 @@ def read_set(
         left_out,
         {name: ids for name, ids in other_content.items() if ids},
         closed,
+        _unreachable(store, version, found, items),
     )
+
+
+def _unreachable(store: Store, version: SetVersion, rubric: Rubric[Any], items: Sequence[LabelledItem]) -> int:
+    """Unlabelled cases that no project could have drawn: of a split that none draws from, or added after the draw.
+
+    0 where nothing was drawn by a project: what an import's probabilities are of is not known here.
+    """
+    projects = [one for one in store.projects.all() if one.set_id == version.id and one.rubric == rubric.id]
+    if all(one.drawn_from is None for one in projects):
+        return 0
+    unlabelled = Counter(item.split for item in items if item.label is None)
+    reached = {split for one in projects for split in one.splits or Split}
+    outside = sum(n for split, n in unlabelled.items() if split not in reached)
+    counts = store.sets.split_counts(version.id)
+    now = [(sum(counts[split] for split in one.splits or Split), one.drawn_from) for one in projects]
+    later = min(0 if drawn is None else max(0, n - drawn) for n, drawn in now)
+    return outside + min(later, sum(unlabelled.values()) - outside)
 
 
 def _joined(cases: Iterable[SetCase], judgments: dict[str, Judgment], rubric: Rubric[Any]) -> tuple[str, ...]:
