@@ -15,12 +15,12 @@ from typing import Any
 from judge_service.backends.base import Backend, BackendFailure, Completion, Request, Subject
 from judge_service.backends.limits import reply_limit
 from judge_service.domain.call import RAW_LIMIT, Call, CallError, Usage
-from judge_service.domain.canonical import content_hash
 from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason
 from judge_service.judging.budget import Budget
 from judge_service.judging.cache import CallCache, cache_key
 from judge_service.judging.probabilities import read_probabilities
+from judge_service.judging.prompts import hash_of, storable
 from judge_service.judging.provider import Clock, Gate, WaitedTooLong
 from judge_service.judging.reading import ReplyProblem, read_reply
 from judge_service.telemetry import redact
@@ -67,15 +67,6 @@ def wants_probabilities(judge: Judge) -> bool:
     )
 
 
-def storable(text: str) -> str:
-    """`text` with lone surrogates spelled out: they cannot be written as UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _prompt_hash(ask: Ask) -> str:
-    return content_hash([[message.role, storable(message.content)] for message in ask.messages])
-
-
 @dataclass(slots=True)
 class Asker:
     """Puts the questions of one judgment to one judge and collects the calls.
@@ -111,7 +102,7 @@ class Asker:
             timeout_s=judge.limits.timeout_s,
             want_probabilities=wants_probabilities(judge) and bool(ask.verdicts),
         )
-        prompt_hash = _prompt_hash(ask)
+        prompt_hash = hash_of(ask)
         key = ""
         if self.cache is not None:
             parts = (self.rubric_hash, self.judge_hash, capabilities.revision, request, prompt_hash)

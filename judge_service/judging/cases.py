@@ -55,3 +55,14 @@ def parse_case(rubric: Rubric[Any], case: Case) -> CaseInput:
         raise InvalidInput(
             f"Case {case.id!r} does not fit {rubric.id}: see {names}.", fields=problems, extra={"case_id": case.id}
         ) from None
+
+
+def texts_in(value: Any) -> list[str]:
+    """Every text of a case that was dumped, in its order, however deep."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [text for part in value.values() for text in texts_in(part)]
+    if isinstance(value, (list, tuple)):
+        return [text for part in value for text in texts_in(part)]
+    return []

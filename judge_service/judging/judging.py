@@ -25,7 +25,7 @@ from judge_service.errors import FieldProblem, InvalidInput, NotFound
 from judge_service.judging.asking import Asker, FatalJudgeError, NoReply, wants_probabilities
 from judge_service.judging.budget import Budget
 from judge_service.judging.cache import CallCache
-from judge_service.judging.cases import parse_case
+from judge_service.judging.cases import parse_case, texts_in
 from judge_service.judging.policies import (
     IncompletePair,
     NoProbability,
@@ -36,10 +36,11 @@ from judge_service.judging.policies import (
     orders_of,
     quorum_of,
 )
+from judge_service.judging.prompts import fence_of, prompts_again
 from judge_service.judging.provider import Clock, Gate, gate_here
 from judge_service.judging.roster import Roster
 from judge_service.judging.trust import TrustSource, Uncalibrated
-from rubrics.model import NotApplicable, PairFold, PairPlan, Rubric, Scored, SinglePlan, SlotVerdict
+from rubrics.model import Message, NotApplicable, PairFold, PairPlan, Rubric, Scored, SinglePlan, SlotVerdict
 from rubrics.prompt import Fence, suspicious
 from rubrics.records import CaseInput, Order, Record
 
@@ -81,16 +82,6 @@ class _Work:
     fence: Fence
     fresh: bool
     budget: Budget | None
-
-
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, Mapping):
-        return [text for part in value.values() for text in _texts(part)]
-    if isinstance(value, (list, tuple)):
-        return [text for part in value for text in _texts(part)]
-    return []
 
 
 @dataclass(slots=True)
@@ -196,8 +187,8 @@ class Judging:
             self.check(rubric, judge)
             self._checked.add((rubric.content_hash, judge_hash))
         identity = self._identity(case, rubric, judge, case_hash)
-        texts = _texts(dumped)
-        fence = Fence.derive(self.fence_key, f"{rubric.content_hash}|{case_hash}", texts)
+        texts = texts_in(dumped)
+        fence = fence_of(self.fence_key, rubric, case_hash, texts)
         work = _Work(rubric, case, parsed, dumped, inputs, fence, fresh, budget or Budget.of(judge.limits))
         nothing = rubric.nothing_to_judge(parsed)
         calls: tuple[Call, ...] = ()
@@ -261,6 +252,10 @@ class Judging:
             raw = judgment.confidence.model_copy(update={"calibrated": None, "map_version": None})
             changed["confidence"] = self.trust.calibrated(*measured, raw)
         return judgment.model_copy(update=changed)
+
+    def prompts(self, judgment: Judgment, case: Case, rubric: Rubric[Any]) -> tuple[tuple[Message, ...] | None, ...]:
+        """What each call of a judgment asked, rendered again; None where that cannot be proven by the call's hash."""
+        return prompts_again(judgment, case, rubric, self.fence_key)
 
     def _asker(self, work: _Work, judge: Judge) -> Asker:
         backend = self.backends.get(judge)

@@ -43,6 +43,11 @@ def body(report: Mapping[str, Any]) -> str:
     return fragment("run_report_body.html.j2", report=report, **shown(report))
 
 
+def patterns() -> str:
+    """The patterns that the parts of an outcome bar are filled with, once a page; marked as safe."""
+    return fragment("patterns.html.j2")
+
+
 def shown(report: Mapping[str, Any]) -> dict[str, Any]:
     """What the body of the page needs beside the report."""
     return {"headline": headline(report), "parts": outline(report), "bar": bar(report)}

@@ -54,7 +54,7 @@ def run_report(
         "mixed_allowed": mix,
         "numbers": numbers,
         "trust": _trust(store, run, rows),
-        "failures": _failures(numbers),
+        "failures": failures(numbers),
         "usage": _usage(store, run, rows),
         "slices": [slices(rubric, rows, key, mix=mix, correction=correction) for key in dict.fromkeys(by)],
         "comparison": None if compare is None else comparison_or_reason(store, compare, run.id, by=first, mix=mix),
@@ -94,7 +94,7 @@ def _trust(store: Store, run: Run, rows: Sequence[ResultRow]) -> list[dict[str, 
     return found
 
 
-def _failures(numbers: dict[str, Any]) -> list[dict[str, Any]]:
+def failures(numbers: dict[str, Any]) -> list[dict[str, Any]]:
     """Everything that is not scored, most frequent first: outcome, reason, count, and what to do about it."""
     found = []
     for name, n in numbers["reasons"].items():

@@ -356,6 +356,15 @@ class Runs:
         with self._database.read() as connection:
             return {row.identity: Case.model_validate(row.case) for row in connection.execute(query)}
 
+    def planning(self, identity: str, *, limit: int = 20) -> "Sequence[tuple[Run, Case]]":
+        """The runs that planned this work, newest first, each with its case; none for work outside runs."""
+        here = and_(CASES.c.run_id == RUNS.c.id, CASES.c.identity == identity)
+        query = select(RUNS, CASES.c.case).select_from(RUNS.join(CASES, here))
+        query = query.order_by(RUNS.c.created_at.desc(), RUNS.c.id.desc()).limit(limit)
+        with self._database.read() as connection:
+            rows = [dict(row) for row in connection.execute(query).mappings()]
+        return [(Run.model_validate(row), Case.model_validate(case)) for row in rows for case in (row.pop("case"),)]
+
     def identities(self, run_ids: Sequence[str]) -> set[str]:
         """The work planned in any of these runs."""
         query = select(CASES.c.identity).where(CASES.c.run_id.in_(run_ids))

@@ -7,6 +7,7 @@ from judge_service.web import (
     files,
     imports,
     judges,
+    judgments,
     keys,
     labelling,
     opening,
@@ -31,6 +32,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     keys.router,
     selection_reports.router,
     runs.router,
+    judgments.router,
     people.router,
     files.router,
 )

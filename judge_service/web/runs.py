@@ -1,23 +1,25 @@
-"""Pages of runs: the list, one run with its results, its report, and one judgment with its calls. Reads only.
+"""Pages of runs: the list, one run with its results and its buttons, and its report.
 
-Owns what is on a page and how a list is paged; every number is `reports.run_report`'s.
+Owns what is on a page, how a list is paged and which button is offered; the numbers are `reports`'.
 """
 
 import asyncio
-import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import RedirectResponse, Response
 
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
-from judge_service.domain.run import Run, RunStatus
-from judge_service.errors import JudgeServiceError, NotFound
-from judge_service.gate.route import GuardedRoute, needs
+from judge_service.domain.run import DRIFT_SOURCE, Run, RunStatus
+from judge_service.errors import Conflict, JudgeServiceError, NotFound
+from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.reports.render import OUTCOMES
-from judge_service.security.roles import Permission
+from judge_service.security.roles import Permission, may
+from judge_service.web.forms import NOTHING, Refused, refused, text_fields
+from judge_service.web.judges import MARKS
 from judge_service.web.pages import render
+from judge_service.web.run_view import RunState, state_of
 from judge_service.web.services import services_of
 
 router = APIRouter(include_in_schema=False, route_class=GuardedRoute)
@@ -73,30 +75,71 @@ async def run_page(
     after: Annotated[int, Query(ge=-1)] = -1,
 ) -> Response:
     """One run: its state, how its cases ended, what to do about failures, and its results."""
-    from judge_service.reports.run_forms import bar
-    from judge_service.reports.run_report import run_report
+    return await _run_page(request, run_id, outcome=outcome, after=after)
 
-    store = services_of(request).store
 
-    def work() -> tuple[Run, dict[str, Any], list[tuple[int, Judgment]]]:
-        run = _run(request, run_id)
-        rows = store.runs.results(run_id, after=after, limit=PAGE + 1, outcome=outcome)
-        return run, run_report(store, run_id), list(rows)
+async def _run_page(
+    request: Request, run_id: str, *, outcome: Outcome | None = None, after: int = -1, problems: Refused = NOTHING
+) -> Response:
+    from judge_service.reports.run_forms import patterns
 
-    run, report, rows = await asyncio.to_thread(work)
+    services = services_of(request)
+
+    def work() -> tuple[RunState, list[tuple[int, Judgment]]]:
+        state = _state(request, run_id)
+        found = services.store.runs.results(run_id, after=after, limit=PAGE + 1, outcome=outcome)
+        now = services.judging.as_of_now
+        return state, [(place, now(judgment, state.run.judge)) for place, judgment in found]
+
+    state, rows = await asyncio.to_thread(work)
     return render(
         request,
         "run.html.j2",
-        run=run,
-        report=report,
-        bar=bar(report),
+        status=problems.status,
+        state=state,
+        run=state.run,
         results=[judgment for _, judgment in rows[:PAGE]],
         following=rows[PAGE - 1][0] if len(rows) > PAGE else None,
         outcome=outcome,
         after=after,
+        problems=problems,
         states=STATES,
         outcomes=OUTCOMES,
+        trust=MARKS,
+        patterns=patterns(),
+        allowed=_allowed(request, state.run),
     )
+
+
+@router.get("/runs/{run_id}/state")
+@needs(Permission.READ_RUNS)
+async def run_state(request: Request, run_id: Id) -> Response:
+    """The part of a run's page that changes while it goes on, for the script that asks for it again."""
+    state = await asyncio.to_thread(_state, request, run_id)
+    return render(request, "run_state.html.j2", state=state, run=state.run, states=STATES, outcomes=OUTCOMES)
+
+
+@router.post("/runs/{run_id}/cancel")
+@needs(Permission.CANCEL_RUNS)
+async def cancel(request: Request, run_id: Id) -> Response:
+    """Ask for the end of a run: no new case starts, calls in flight are finished and recorded."""
+    try:
+        await services_of(request).background.cancel(run_id)
+    except Conflict as error:
+        return await _run_page(request, run_id, problems=refused(error, "Nothing was changed.", (), "state"))
+    return RedirectResponse(f"/runs/{run_id}", status_code=303)
+
+
+@router.post("/runs/{run_id}/resume")
+@needs(Permission.START_RUNS)
+async def resume(request: Request, run_id: Id) -> Response:
+    """Go on with an ended run: what is missing, and what failed where that is wanted."""
+    fields = await text_fields(request, "retry")
+    try:
+        await services_of(request).background.resume(run_id, retry_errors=fields["retry"] == "yes")
+    except Conflict as error:
+        return await _run_page(request, run_id, problems=refused(error, "Nothing was changed.", (), "state"))
+    return RedirectResponse(f"/runs/{run_id}", status_code=303)
 
 
 @router.get("/runs/{run_id}/report")
@@ -131,20 +174,29 @@ async def report_page(
     return render(request, "run_report.html.j2", status=200 if problem is None else 422, **values)
 
 
-@router.get("/judgments/{judgment_id}")
-@needs(Permission.READ_JUDGMENTS)
-async def judgment_page(request: Request, judgment_id: Id) -> Response:
-    """One judgment: how it ended, its record, how the orders folded, and its calls in order."""
-    store = services_of(request).store
-    judgment = await asyncio.to_thread(store.judgments.get, judgment_id)
-    if judgment is None:
-        raise NotFound(f"There is no judgment {judgment_id!r}.")
-    record = None if judgment.record is None else json.dumps(judgment.record, indent=2, ensure_ascii=False)
-    return render(request, "judgment.html.j2", judgment=judgment, record=record, outcomes=OUTCOMES)
-
-
 def _run(request: Request, run_id: str) -> Run:
     run = services_of(request).store.runs.get(run_id)
     if run is None:
         raise NotFound(f"There is no run {run_id!r}.")
     return run
+
+
+def _state(request: Request, run_id: str) -> RunState:
+    services = services_of(request)
+    live = services.background.progress(run_id)
+    counts = services.store.runs.counts(run_id)
+    return state_of(_run(request, run_id), counts, None if live is None else live.eta_s)
+
+
+def _allowed(request: Request, run: Run) -> frozenset[str]:
+    """What this person may do to the run as it stands: `cancel`, `resume`, or neither."""
+    role = principal_of(request).role
+    found = set()
+    if run.status in (RunStatus.QUEUED, RunStatus.RUNNING) and may(role, Permission.CANCEL_RUNS):
+        found.add("cancel")
+    # A run over anchors goes on when its check is asked for again, and no other way.
+    drift = (run.source or "").startswith(DRIFT_SOURCE)
+    ended = run.status.ended and run.status is not RunStatus.FINISHED
+    if ended and run.planned and not drift and may(role, Permission.START_RUNS):
+        found.add("resume")
+    return frozenset(found)

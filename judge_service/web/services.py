@@ -7,6 +7,7 @@ from starlette.requests import Request
 from judge_service.gate.signing_in import SigningIn
 from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Roster
+from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.stored_judges import StoredJudges
 from judge_service.settings import Settings
 from judge_service.store import Store
@@ -21,6 +22,7 @@ class Services(Protocol):
     judging: Judging
     stored_judges: StoredJudges
     signing_in: SigningIn
+    background: BackgroundRuns
 
 
 def services_of(request: Request) -> Services:

@@ -88,6 +88,15 @@ def label(page: Page, *keys: str) -> None:
     page.wait_for_timeout(READY_MS)
 
 
+def tab_to(page: Page, selector: str) -> None:
+    """Press Tab until the focus is there."""
+    for _ in range(120):
+        if page.evaluate("one => document.activeElement.matches(one)", selector):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"Tab does not lead to {selector}")
+
+
 def close(page: Page) -> None:
     """Close the page with its profile."""
     context: BrowserContext = page.context

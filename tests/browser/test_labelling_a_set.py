@@ -14,7 +14,7 @@ from judge_service.files.rows import FileKind
 from judge_service.files.source import Source
 from judge_service.sets.importing import import_cases
 from judge_service.sets.recorded import import_verdicts
-from tests.browser.desk import READY_MS, close, label, ready
+from tests.browser.desk import READY_MS, close, label, ready, tab_to
 from tests.browser.site import Site, running, violations, watched
 from tests.data.folders import data_folder, read_lines
 
@@ -62,15 +62,6 @@ def at(site: Site, browser: Browser, name: str, address: str) -> Page:
     page = site.signed_in(browser, site.person(name), viewport={"width": 1280, "height": 900}).new_page()
     page.goto(address)
     return page
-
-
-def tab_to(page: Page, selector: str) -> None:
-    """Press Tab until the focus is there."""
-    for _ in range(120):
-        if page.evaluate("one => document.activeElement.matches(one)", selector):
-            return
-        page.keyboard.press("Tab")
-    raise AssertionError(f"Tab does not lead to {selector}")
 
 
 def enter(page: Page) -> None:
