@@ -3,16 +3,17 @@
 Key, rate, permission and the strict reading of the body all happen before FastAPI reads a byte of the body.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
+from fastapi.dependencies.models import Dependant
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 
 from judge_service.domain.principal import Principal
-from judge_service.errors import Unauthenticated
+from judge_service.errors import FieldProblem, InvalidInput, Unauthenticated
 from judge_service.gate.authentication import Gate
 from judge_service.gate.reading import strict_request
 from judge_service.security.roles import Permission, roles_with
@@ -75,6 +76,23 @@ def _sign_in(request: Request) -> str:
     return f"/sign-in?{urlencode({'next': request.url.path + query})}"
 
 
+def _query_of(dependant: Dependant) -> Iterator[str]:
+    """The query parameters that an endpoint and what it depends on declare."""
+    yield from (field.alias for field in dependant.query_params)
+    for inner in dependant.dependencies:
+        yield from _query_of(inner)
+
+
+def refuse_unknown(given: Iterable[str], known: Collection[str]) -> None:
+    """Raise InvalidInput naming query parameters that a route does not know: ignored they would mislead."""
+    unknown = [name for name in dict.fromkeys(given) if name not in known]
+    if unknown:
+        said = f"known here: {', '.join(sorted(known))}" if known else "none is known here"
+        raise InvalidInput(
+            fields=[FieldProblem(f"query.{name[:80]}", f"query.{name[:80]} is not known; {said}.") for name in unknown]
+        )
+
+
 class GuardedRoute(APIRoute):
     """Admits a request, reads its JSON body strictly, then lets FastAPI do its part."""
 
@@ -85,12 +103,14 @@ class GuardedRoute(APIRoute):
             extra["security"] = [{SECURITY_SCHEME: []}]
             extra["x-permission"] = self.permission.value
             extra["x-roles"] = [role.value for role in roles_with(self.permission)]
+        self._described = frozenset(one["name"] for one in extra.get("parameters", ()) if one["in"] == "query")
         super().__init__(path, endpoint, openapi_extra=extra, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The endpoint behind the gate."""
         permission = self.permission
         reads_json = self.body_field is not None
+        query = self._described.union(_query_of(self.dependant)) if self.path.startswith("/v1/") else None
         inner = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
@@ -109,6 +129,8 @@ class GuardedRoute(APIRoute):
                     if not _is_page(request):
                         raise
                     return RedirectResponse(_sign_in(request), status_code=303)
+            if query is not None:
+                refuse_unknown(request.query_params.keys(), query)
             if reads_json:
                 request = await strict_request(request, max_depth=gate.max_json_depth)
             return await inner(request)

@@ -90,7 +90,7 @@ async def test_refusals_name_what_is_wrong(lead):
         ("cases", {"split": "testing"}, "split"),
         ("cases", {"format": "excel"}, "format"),
         ("cases", {"map": "nothing"}, "map"),
-        ("cases", {"colour": "red"}, "colour"),
+        ("cases", {"colour": "red"}, "query.colour"),
         ("labels", {"rubric": "nonsense"}, "rubric"),
         ("verdicts", {"threshold": "2"}, "threshold"),
         ("verdicts", {"threshold": "NaN"}, "threshold"),

@@ -206,3 +206,17 @@ async def test_without_its_database_the_service_is_down_but_alive(connect, servi
     assert (down.status_code, down.json()["status"]) == (503, "down")
     assert "retry-after" in down.headers
     assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_a_query_parameter_that_a_route_does_not_know_is_refused_with_those_it_knows(client):
+    response = await client.get("/v1/runs", params={"limit": 1, "format": "csv"})
+    assert response.status_code == 422
+    assert response.json()["errors"] == [
+        {"path": "query.format", "message": "query.format is not known; known here: cursor, limit, status."}
+    ]
+    none = await client.get("/v1/runs/r", params={"x": 1})
+    assert none.json()["errors"] == [{"path": "query.x", "message": "query.x is not known; none is known here."}]
+    file = {"rubric": "pairwise@1", "judge": "longer", "sauce": "x"}
+    lines = await client.post("/v1/runs", params=file, content="{}", headers={"Content-Type": "application/x-ndjson"})
+    assert (lines.status_code, lines.json()["errors"][0]["path"]) == (422, "query.sauce")
+    assert (await client.get("/v1/runs", params={"limit": 1})).status_code == 200
