@@ -27,6 +27,7 @@ from judge_service.gate.context import RequestContext
 from judge_service.gate.limits import Admission, BodyLimit, RateLimiter
 from judge_service.gate.sessions import Sessions
 from judge_service.gate.signing_in import SigningIn
+from judge_service.heap import settle_heap
 from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Roster
 from judge_service.reports.trust import StoredTrust
@@ -213,6 +214,7 @@ def create_app(settings: Settings | None = None, *, service: Service | None = No
             if first is not None:
                 sys.stderr.write(f"Admin key, shown this once: {first}\n")
                 sys.stderr.flush()
+            settle_heap()
             yield
         finally:
             if sweeping is not None:

@@ -18,6 +18,9 @@ _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 
 def is_blank(text: str | None) -> bool:
     """True when nothing in `text` can be seen: None, white space, controls, zero-width characters."""
+    # Most texts begin with a letter: one look decides.
+    if text and text[0].isalnum() and text[0] not in _INVISIBLE:
+        return False
     return text is None or all(
         char in _INVISIBLE or char.isspace() or unicodedata.category(char)[0] in "ZC" for char in text
     )

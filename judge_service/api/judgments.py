@@ -96,7 +96,8 @@ async def create_judgment(
             raise ProviderRefused from error
         except ConfigurationError as error:
             raise unavailable(judge, error) from error
-        judgment = services.judging.as_of_now(judgment, judge)
+        if judgment.created_at < started:
+            judgment = services.judging.as_of_now(judgment, judge)
         if body.require is not None:
             demand_calibrated(judgment.trust, judge, rubric)
         return Stored(judgment.id, judgment, 201 if judgment.created_at >= started else 200)
@@ -105,7 +106,7 @@ async def create_judgment(
         return await asyncio.to_thread(services.store.judgments.get, identifier)
 
     scope = scope_of(principal_of(request), "POST /v1/judgments")
-    content = body.model_dump(mode="json")
+    content = None if idempotency_key is None else body.model_dump(mode="json")
     with services.admission.enter():
         stored, replayed = await services.once.make(scope, idempotency_key, content, work, load)
     return _respond(stored.value, HTTPStatus.OK if replayed else stored.status, replayed)

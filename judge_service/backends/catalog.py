@@ -7,10 +7,9 @@ import difflib
 import importlib
 from collections.abc import Mapping
 from importlib.metadata import entry_points
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from judge_service.backends.base import Backend
-from judge_service.domain.canonical import content_hash
 from judge_service.domain.judge import Judge
 from judge_service.errors import ConfigurationError, JudgeServiceError, MissingDependency
 from judge_service.settings import Settings
@@ -66,15 +65,9 @@ class BackendPool:
         self._settings = settings
         self._open: dict[str, Backend] = {}
 
-    @staticmethod
-    def key(judge: Judge) -> str:
-        """Judges with the same key share a backend, and with it the provider's limits."""
-        configured: dict[str, Any] = {"backend": judge.backend, "model": judge.model, "options": judge.options}
-        return content_hash(configured)
-
     def get(self, judge: Judge) -> Backend:
         """The backend of a judge. Raises ConfigurationError, MissingDependency or MissingModel."""
-        key = self.key(judge)
+        key = judge.provider_key
         backend = self._open.get(key)
         if backend is None:
             backend = self._open[key] = _module(judge.backend).open_backend(judge, self._settings)
@@ -89,7 +82,7 @@ class BackendPool:
 
     def put(self, judge: Judge, backend: Backend) -> None:
         """Use an already open backend for this judge: for callers that build their own."""
-        self._open[self.key(judge)] = backend
+        self._open[judge.provider_key] = backend
 
     async def aclose(self) -> None:
         """Close every backend that was opened."""

@@ -105,9 +105,15 @@ class Judge(BaseModel):
         """A copy that does not inherit the hash: `model_copy(update=...)` may change what it covers."""
         copied = super().__copy__()
         copied.__dict__.pop("content_hash", None)
+        copied.__dict__.pop("provider_key", None)
         return copied
 
     @cached_property
     def content_hash(self) -> str:
         """SHA-256 over everything that can change a verdict: not the name, description, limits or price."""
         return content_hash(self.model_dump(mode="json", exclude={"name", "description", "limits", "price"}))
+
+    @cached_property
+    def provider_key(self) -> str:
+        """Judges with the same key share a backend, and with it the provider's limits."""
+        return content_hash({"backend": self.backend, "model": self.model, "options": self.options})

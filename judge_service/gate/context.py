@@ -8,7 +8,6 @@ import re
 import time
 import uuid
 
-from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -29,6 +28,7 @@ SECURITY_HEADERS = {
     "Cache-Control": "no-store",
 }
 """Sent with every response; a page may state its own policy instead of the one that allows nothing."""
+_RAW_HEADERS = tuple((name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items())
 
 
 def request_id(scope: Scope) -> str:
@@ -62,10 +62,11 @@ class RequestContext:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-Id"] = identifier
-                for name, value in SECURITY_HEADERS.items():
-                    headers.setdefault(name, value)
+                own = [(name, value) for name, value in message.get("headers", ()) if name != b"x-request-id"]
+                stated = {name for name, _ in own}
+                own.append((b"x-request-id", identifier.encode("latin-1")))
+                own.extend(header for header in _RAW_HEADERS if header[0] not in stated)
+                message["headers"] = own
             await send(message)
 
         try:

@@ -6,6 +6,7 @@ content filter never is.
 """
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,7 @@ _RATE_LIMIT_PATIENCE = 10.0
 _GROWTH = 4
 """How much larger the limit of the one attempt after a truncation is."""
 _GRACE_S = 2.0
+log = logging.getLogger(__name__)
 _TOKENS_A_CHARACTER = 3
 
 
@@ -65,6 +67,12 @@ def wants_probabilities(judge: Judge) -> bool:
         ConfidenceSource.ORDER_AVERAGE,
         ConfidenceSource.CLASSIFIER,
     )
+
+
+def _tell_if_lost(kept: "asyncio.Future[None]") -> None:
+    """The judgment is recorded after its calls and by the same writer: what ails the store ends its caller there."""
+    if not kept.cancelled() and (error := kept.exception()) is not None:
+        log.warning("an answered call was not kept for later: %s", error)
 
 
 @dataclass(slots=True)
@@ -193,7 +201,7 @@ class Asker:
         patience = max(limits.timeout_s * _RATE_LIMIT_PATIENCE - waited, 0.0)
         started_at, started = self.now(), self.clock.monotonic()
         try:
-            async with self.gate.admit(patience):
+            async with self.gate.admit(patience) as slot:
                 # Looked at here and not before the wait: what others spent meanwhile counts.
                 if self.budget is not None and (spent := self.budget.exhausted()) is not None:
                     raise NoReply(JudgeErrorReason.BUDGET, spent)
@@ -210,7 +218,9 @@ class Asker:
                 call, reply, failed = self._read(request, completion, call)
                 if reply is not None and self.cache is not None and not call.raw_cut:
                     # Kept before the slot is free: a killed process repeats at most the calls that hold one.
-                    await self.cache.put(key, call)
+                    kept = self.cache.put(key, call)
+                    kept.add_done_callback(_tell_if_lost)
+                    slot.keep_until(kept)
                 return call, reply, failed
         except BackendFailure as failure:
             elapsed = (self.clock.monotonic() - started) * 1000

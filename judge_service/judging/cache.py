@@ -1,5 +1,6 @@
 """Answers that were paid for once. Only replies that became a verdict are kept; errors never are."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -18,8 +19,8 @@ class CallCache(Protocol):
         """The stored call of this key, or None."""
         ...
 
-    async def put(self, key: str, call: Call) -> None:
-        """Keep a call that had no error. The first call of a key stays."""
+    def put(self, key: str, call: Call) -> "asyncio.Future[None]":
+        """Keep a call that had no error; the first of a key stays. Done when a killed process would not lose it."""
         ...
 
 
@@ -33,9 +34,12 @@ class MemoryCache:
         """The stored call of this key, or None."""
         return self._calls.get(key)
 
-    async def put(self, key: str, call: Call) -> None:
+    def put(self, key: str, call: Call) -> "asyncio.Future[None]":
         """Keep a call that had no error. The first call of a key stays."""
         self._calls.setdefault(key, call)
+        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        kept.set_result(None)
+        return kept
 
 
 def cache_key(

@@ -122,7 +122,7 @@ class Judging:
 
     def forget(self, judge: Judge) -> None:
         """Drop what is kept of a judge that was changed or removed, so that its new limits hold."""
-        self._gates.pop(BackendPool.key(judge), None)
+        self._gates.pop(judge.provider_key, None)
 
     def check(self, rubric: Rubric[Any], judge: Judge) -> None:
         """Refuse a rubric and judge that cannot work together, before any call.
@@ -259,7 +259,7 @@ class Judging:
 
     def _asker(self, work: _Work, judge: Judge) -> Asker:
         backend = self.backends.get(judge)
-        key = BackendPool.key(judge)
+        key = judge.provider_key
         gate = self._gates.get(key)
         if gate is None:
             flying = min(judge.limits.concurrency, backend.capabilities.concurrency or judge.limits.concurrency)
@@ -289,10 +289,11 @@ class Judging:
         return replace(vote, flags=frozenset(flag for finding in findings for flag in finding.flags)), calls
 
     async def _repeats(self, work: _Work, judge: Judge) -> tuple[Finding, tuple[Call, ...]]:
+        if judge.repeats == 1:
+            only, made = await self._pass(work, judge, 0)
+            return only, tuple(made)
         results = await asyncio.gather(*(self._pass(work, judge, repeat) for repeat in range(judge.repeats)))
         calls = tuple(call for _, made in results for call in made)
-        if judge.repeats == 1:
-            return results[0][0], calls
         finding = _vote([one for one, _ in results], quorum_of(judge.repeats, judge.quorum))
         if judge.confidence is not ConfidenceSource.VOTE_SHARE and finding.confidence is not None:
             # The first pass's own confidence speaks of one pass and not of the vote: sources are never mixed.
@@ -350,13 +351,10 @@ class Judging:
         draw = int(content_hash([work.case.id, work.dumped, repeat])[:8], 16) if drawn else 0
         orders = orders_of(judge.order_policy, draw)
         askers = {order: self._asker(work, judge) for order in orders}
-        results = dict(
-            zip(
-                orders,
-                await asyncio.gather(*(self._order(work, judge, askers[order], order, repeat) for order in orders)),
-                strict=True,
-            )
-        )
+        asked = [self._order(work, judge, askers[order], order, repeat) for order in orders]
+        # A task of its own is for what has company.
+        answers = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked)
+        results = dict(zip(orders, answers, strict=True))
         calls = [call for order in orders for call in askers[order].calls]
         for result in results.values():
             if isinstance(result, NotApplicable):

@@ -5,13 +5,13 @@ no rubric and makes no call itself.
 """
 
 import asyncio
-import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import partial
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from judge_service.domain.judge import Limits
 
@@ -30,6 +30,38 @@ class WaitedTooLong(Exception):
     """The provider asked to wait longer than the limit allows."""
 
 
+class Slot:
+    """The place of one call among those in flight, as an async context: entered when the call may start.
+
+    `enter` waits for a place and takes it, or raises and takes none; `leave` frees it.
+    """
+
+    __slots__ = ("_enter", "_leave", "_until")
+
+    def __init__(self, enter: Callable[[], Awaitable[None]], leave: Callable[[], None]) -> None:
+        self._enter = enter
+        self._leave = leave
+        self._until: asyncio.Future[Any] | None = None
+
+    def keep_until(self, done: "asyncio.Future[Any]") -> None:
+        """Free the place only after `done`, however that ends. Who holds the slot need not wait for it."""
+        self._until = done
+
+    async def __aenter__(self) -> Self:
+        """Wait for the place. Raises WaitedTooLong."""
+        await self._enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Free the place, now or when what it is kept for is done."""
+        if self._until is None or self._until.done():
+            self._leave()
+        else:
+            self._until.add_done_callback(lambda _: self._leave())
+
+
 class Gate(Protocol):
     """What admits calls to one provider: in this process (`ProviderGate`), or over many of them."""
 
@@ -41,8 +73,8 @@ class Gate(Protocol):
         """Count tokens that a call used against the token rate."""
         ...
 
-    def admit(self, patience_s: float) -> AbstractAsyncContextManager[None]:
-        """Hold a slot for one call. Raises WaitedTooLong when the wait would exceed `patience_s`."""
+    def admit(self, patience_s: float) -> Slot:
+        """A slot for one call. Entering raises WaitedTooLong when the wait would exceed `patience_s`."""
         ...
 
 
@@ -88,18 +120,23 @@ class ProviderGate:
                 wait = max(wait, self._tokens[0][0] + _WINDOW_S - now)
         return wait
 
-    @contextlib.asynccontextmanager
-    async def admit(self, patience_s: float) -> AsyncIterator[None]:
-        """Hold a slot for one call. Raises WaitedTooLong when the wait would exceed `patience_s`."""
+    def admit(self, patience_s: float) -> Slot:
+        """A slot for one call. Entering raises WaitedTooLong when the wait would exceed `patience_s`."""
+        return Slot(partial(self._enter, patience_s), self._slots.release)
+
+    async def _enter(self, patience_s: float) -> None:
         deadline = self.clock.monotonic() + patience_s
-        async with self._slots:
+        await self._slots.acquire()
+        try:
             while (wait := self._wait_s()) > 0:
                 if self.clock.monotonic() + wait > deadline:
                     raise WaitedTooLong(f"the provider asked to wait {wait:.0f} s, more than allowed")
                 await self.clock.sleep(wait)
-            if self.limits.requests_per_minute is not None:
-                self._starts.append(self.clock.monotonic())
-            yield
+        except BaseException:
+            self._slots.release()
+            raise
+        if self.limits.requests_per_minute is not None:
+            self._starts.append(self.clock.monotonic())
 
 
 def gate_here(key: str, limits: Limits, clock: Clock) -> Gate:

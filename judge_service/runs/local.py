@@ -399,7 +399,7 @@ class LocalRunner:
             self._record(session, judgment)
 
     def _record(self, session: _Session, judgment: Judgment) -> None:
-        future = self._store.judgments.submit_async(judgment, session.run.id)
+        future = self._store.judgments.submit_swiftly(judgment, session.run.id)
         session.records.add(future)
         future.add_done_callback(lambda done: self._recorded(session, done))
 

@@ -7,12 +7,13 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from judge_service.domain.judge import Limits
 from judge_service.errors import JudgeServiceError
-from judge_service.judging.provider import Clock, WaitedTooLong
+from judge_service.judging.provider import Clock, Slot, WaitedTooLong
 from judge_service.store.lookups import Lookups
 from judge_service.store.sharing import SharedLimits
 
@@ -51,9 +52,11 @@ class SharedGate:
         if self._limits.tokens_per_minute is not None and tokens:
             self._note(lambda: self._shared.spend(self._key, tokens))
 
-    @contextlib.asynccontextmanager
-    async def admit(self, patience_s: float) -> AsyncIterator[None]:
-        """Hold a slot for one call. Raises WaitedTooLong when the provider's wait would exceed `patience_s`."""
+    def admit(self, patience_s: float) -> Slot:
+        """A slot for one call. Entering raises WaitedTooLong when the provider's wait would exceed `patience_s`."""
+        return Slot(partial(self._admitted, patience_s), self._leave)
+
+    async def _admitted(self, patience_s: float) -> None:
         await self._enter()
         try:
             deadline = self._clock.monotonic() + patience_s
@@ -69,10 +72,13 @@ class SharedGate:
                 if self._clock.monotonic() + wait > deadline:
                     raise WaitedTooLong(f"the provider asked to wait {wait:.0f} s, more than allowed")
                 await self._clock.sleep(wait)
-            yield
-        finally:
-            self._using -= 1
-            self._wake()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        self._using -= 1
+        self._wake()
 
     async def aclose(self) -> None:
         """Give the share back. Safe to call twice."""
@@ -105,8 +111,7 @@ class SharedGate:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._using -= 1
-                self._wake()
+                self._leave()
             raise
 
     def _wake(self) -> None:

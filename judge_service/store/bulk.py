@@ -1,14 +1,16 @@
-"""Inserts of many rows: few statements of many rows each, prepared once.
+"""Inserts and lookups of many rows: few statements of many rows each, prepared once.
 
-Owns the SQL text of a plain INSERT and how a row becomes parameters. Knows no subject. SQLite gives other threads the
-interpreter after every statement and has to wait for it again, so a statement a row is slow beside a busy thread.
+Owns the SQL text of a plain INSERT and SELECT and how a row becomes parameters. Knows no subject. SQLite gives other
+threads the interpreter after every statement and has to wait for it again, so a statement a row is slow beside a busy
+thread.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Dialect, Table
 
+R = TypeVar("R")
 _SIZES = (64, 16, 4, 1)
 """Rows of one statement: few sizes, so that drivers keep them prepared; far below every limit of parameters."""
 
@@ -51,7 +53,38 @@ class BulkInsert:
         return columns
 
 
-def _batches(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+class BulkFind:
+    """SELECT of `columns`, read as the driver gives them, from the rows of `table` whose text column `key` is one of
+    the keys; `also` is SQL that has to hold besides.
+    """
+
+    def __init__(self, table: Table, columns: Sequence[str], key: str, also: str) -> None:
+        self._table = table
+        self._names = (columns, key)
+        self._also = also
+        self._statements: dict[tuple[str, int], str] = {}
+
+    def __call__(self, connection: Connection, keys: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """The rows found, in no order."""
+        dialect = connection.dialect
+        if (dialect.name, 1) not in self._statements:
+            self._prepare(dialect)
+        for batch in _batches(keys):
+            yield from connection.exec_driver_sql(self._statements[dialect.name, len(batch)], tuple(batch))
+
+    def _prepare(self, dialect: Dialect) -> None:
+        quote = dialect.identifier_preparer.quote
+        columns, key = self._names
+        names = ", ".join(map(quote, columns))
+        mark = "?" if dialect.paramstyle == "qmark" else "%s"
+        for size in _SIZES:
+            self._statements[dialect.name, size] = (
+                f"SELECT {names} FROM {quote(self._table.name)} "  # noqa: S608
+                f"WHERE {quote(key)} IN ({', '.join([mark] * size)}) AND {self._also}"
+            )
+
+
+def _batches(rows: Sequence[R]) -> Iterator[Sequence[R]]:
     start = 0
     for size in _SIZES:
         while len(rows) - start >= size:

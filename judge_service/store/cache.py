@@ -14,6 +14,7 @@ from judge_service.store.tables import CachedCallRow, table
 
 CACHE = table(CachedCallRow)
 _insert = BulkInsert(CACHE, ignore=True)
+_KNOWN = f"SELECT 1 FROM {CACHE.name} WHERE key = ?"  # noqa: S608
 
 
 class Cache:
@@ -22,15 +23,15 @@ class Cache:
     def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
         self._database = database
         self._clock = clock
-        self._lookups = Lookups(self._find)
+        self._lookups = Lookups(self._find, lambda key: database.lacks(_KNOWN, key))
 
     async def get(self, key: str) -> Call | None:
         """The call kept under `key`, or None."""
         return await self._lookups.find(key)
 
-    async def put(self, key: str, call: Call) -> None:
-        """Keep a call that had no error; the first of a key stays. Afterwards a killed process does not lose it."""
-        await asyncio.shield(self._database.submit_async(self._put, (key, call), swift=True))
+    def put(self, key: str, call: Call) -> "asyncio.Future[None]":
+        """Keep a call that had no error; the first of a key stays. Once done, a killed process does not lose it."""
+        return self._database.submit_async(self._put, (key, call), swift=True)
 
     def find(self, key: str) -> Call | None:
         """`get` for synchronous callers."""

@@ -4,8 +4,8 @@ Knows no table. Everything above it reads with `read()` and writes with `write()
 """
 
 import asyncio
-import contextlib
-import os
+import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -13,11 +13,14 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, NullPool, PoolProxiedConnection, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from judge_service.errors import ConfigurationError, MissingDependency, StoreError
 from judge_service.store.faults import readable
+from judge_service.store.near import NearWriter
+from judge_service.store.settler import Settler
+from judge_service.store.wal import WriteAheadLog
 from judge_service.store.writer import Writer
 
 T = TypeVar("T")
@@ -28,6 +31,8 @@ Along = Callable[[Connection, Any], None]
 
 _along: ContextVar[list[Along]] = ContextVar("along", default=[])  # noqa: B039  # never changed in place
 
+LOG_PAGES = 16_000
+"""Pages of the write-ahead log (64 MB) at which a commit itself moves them into the file."""
 BUSY_TIMEOUT_MS = 30_000
 """How long SQLite waits for another process's write transaction; ours take milliseconds."""
 
@@ -109,7 +114,12 @@ class Database:
     def __init__(self, url: URL) -> None:
         self.url = url
         self.engine = new_engine(url)
-        self._writer = Writer(lambda swift: writing(self.engine, swift=swift), self._to_disk)
+        self._log = WriteAheadLog(self.engine) if self.is_sqlite else None
+        self._settler = Settler(self._to_disk, self._tidy)
+        self._writer = Writer(lambda swift: writing(self.engine, swift=swift), self._settler)
+        self._near = NearWriter(self._open_near, self._writer, self._settler) if self.is_sqlite else None
+        self._glance: PoolProxiedConnection | None = None
+        self._glancing = threading.Lock()
 
     @property
     def is_sqlite(self) -> bool:
@@ -124,6 +134,45 @@ class Database:
                 yield connection
         except SQLAlchemyError as error:
             raise readable(error) from error
+
+    def lacks(self, query: str, key: str) -> bool:
+        """True when `query`, which takes one parameter and reads by an index, surely finds nothing for `key` now.
+
+        Answered on the calling thread within microseconds, so that an event loop may ask: an SQLite file only, and
+        never after waiting for a lock. False means "look with `read`".
+        """
+        if not self.is_sqlite or not self._glancing.acquire(blocking=False):
+            return False
+        try:
+            if self._glance is None:
+                self._glance = self._open_glance()
+            cursor = self._glance.cursor()
+            cursor.execute(query, (key,))
+            return cursor.fetchone() is None
+        except (sqlite3.Error, SQLAlchemyError):
+            # `read` meets the same fault and says what it is.
+            return False
+        finally:
+            self._glancing.release()
+
+    def _open_near(self) -> Connection:
+        connection = self.engine.connect()
+        connection.detach()
+        driver = connection.connection.driver_connection
+        if isinstance(driver, sqlite3.Connection):
+            driver.execute("PRAGMA busy_timeout=0")
+            driver.execute("PRAGMA synchronous=NORMAL")
+            # The settler moves the log's pages; here only when they come faster than it can, so that the log ends.
+            driver.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
+        return connection.execution_options(judge_service_write=True)
+
+    def _open_glance(self) -> PoolProxiedConnection:
+        own = self.engine.raw_connection()
+        own.detach()
+        cursor = own.cursor()
+        cursor.execute("PRAGMA busy_timeout=0")
+        cursor.execute("PRAGMA query_only=ON")
+        return own
 
     def submit(self, work: Callable[[Connection], T]) -> "Future[T]":
         """Have `work` done in the next write transaction. It may be repeated: it must touch the database only."""
@@ -142,6 +191,8 @@ class Database:
         self, apply: Callable[[Connection, Sequence[I]], Sequence[T]], item: I, *, swift: bool = False
     ) -> "asyncio.Future[T]":
         """`submit_batch` for the running event loop."""
+        if self._near is not None:
+            return self._near.submit(apply, item, swift=swift)
         return self._writer.submit_async(apply, item, swift=swift)
 
     def write(self, work: Callable[[Connection], T]) -> T:
@@ -171,18 +222,25 @@ class Database:
 
     def _to_disk(self) -> None:
         """Bring SQLite's log to the disk. PostgreSQL does that by itself within a second."""
-        if not self.is_sqlite or self.url.database is None:
-            return
-        with contextlib.suppress(FileNotFoundError):
-            handle = os.open(f"{self.url.database}-wal", os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        if self._log is not None:
+            self._log.sync()
+
+    def _tidy(self) -> None:
+        if self._log is not None:
+            self._log.move()
 
     def close(self) -> None:
         """Finish accepted writes and close all connections. Safe to call twice."""
+        if self._near is not None:
+            self._near.close()
         self._writer.close()
+        self._settler.close()
+        if self._log is not None:
+            self._log.close()
+        with self._glancing:
+            if self._glance is not None:
+                self._glance.close()
+                self._glance = None
         self.engine.dispose()
 
 

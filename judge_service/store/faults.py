@@ -32,7 +32,14 @@ def transient(error: BaseException) -> bool:
     text = str(error.orig).lower()
     return any(
         words in text
-        for words in ("database is locked", "table is locked", "connection refused", "closed the connection")
+        for words in (
+            "database is locked",
+            "table is locked",
+            "connection refused",
+            "closed the connection",
+            # A server that is down: its socket is gone, or its address answers nothing.
+            "is the server running",
+        )
     )
 
 

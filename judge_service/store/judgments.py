@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
-from judge_service.store.bulk import BulkInsert
+from judge_service.store.bulk import BulkFind, BulkInsert
 from judge_service.store.engine import Database
 from judge_service.store.lookups import Lookups
 from judge_service.store.tables import CallRow, JudgmentRow, RunCaseRow, table
@@ -25,6 +25,8 @@ JUDGMENTS = table(JudgmentRow)
 CALLS = table(CallRow)
 _CASES = table(RunCaseRow)
 _insert_judgments, _insert_calls = BulkInsert(JUDGMENTS), BulkInsert(CALLS)
+_find_current = BulkFind(JUDGMENTS, ("id", "identity", "outcome"), "identity", "superseded_at IS NULL")
+_KNOWN = f"SELECT 1 FROM {JUDGMENTS.name} WHERE identity = ? AND superseded_at IS NULL"  # noqa: S608
 _USAGE = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 _BOOKKEEPING = ("superseded_at", "run_id")
 _CONFLICT_ATTEMPTS = 5
@@ -53,7 +55,7 @@ class Judgments:
     def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
         self._database = database
         self._clock = clock
-        self._lookups = Lookups(self.currents)
+        self._lookups = Lookups(self.currents, lambda identity: database.lacks(_KNOWN, identity))
 
     def record(self, judgment: Judgment, run_id: str | None = None, *, replace: bool = False) -> Judgment:
         """Record exactly once and wait for the commit.
@@ -65,13 +67,13 @@ class Judgments:
 
     async def record_async(self, judgment: Judgment, run_id: str | None = None, *, replace: bool = False) -> Judgment:
         """`record` for async callers. Cancelling the wait does not undo the write."""
-        return await asyncio.shield(self.submit_async(judgment, run_id, replace=replace))
+        return await asyncio.shield(
+            self._database.submit_async(self._record, _Entry(judgment, run_id, replace), swift=False)
+        )
 
-    def submit_async(
-        self, judgment: Judgment, run_id: str | None = None, *, replace: bool = False
-    ) -> "asyncio.Future[Judgment]":
-        """`submit` for the running event loop: recorded for good once the process may be killed."""
-        return self._database.submit_async(self._record, _Entry(judgment, run_id, replace), swift=True)
+    def submit_swiftly(self, judgment: Judgment, run_id: str | None = None) -> "asyncio.Future[Judgment]":
+        """`submit` for the running event loop: a killed process does not undo it, a power cut within a second may."""
+        return self._database.submit_async(self._record, _Entry(judgment, run_id, replace=False), swift=True)
 
     def submit(self, judgment: Judgment, run_id: str | None = None, *, replace: bool = False) -> "Future[Judgment]":
         """Queue a record; the future is done after the commit, with what is now current."""
@@ -144,24 +146,26 @@ class Judgments:
         return deleted
 
     def _record(self, connection: Connection, entries: Sequence[_Entry]) -> list[Judgment]:
+        if self._database.is_sqlite:
+            # Its write lock excludes what the savepoint below is for.
+            return self._record_once(connection, entries)
         for attempt in range(_CONFLICT_ATTEMPTS):
             try:
                 with connection.begin_nested():
                     return self._record_once(connection, entries)
             except IntegrityError:
                 # On PostgreSQL another process may record the same work between our look and our insert; its row
-                # is visible to the next look. SQLite's write lock excludes that.
-                if self._database.is_sqlite or attempt == _CONFLICT_ATTEMPTS - 1:
+                # is visible to the next look.
+                if attempt == _CONFLICT_ATTEMPTS - 1:
                     raise
         raise AssertionError("unreachable")
 
     def _record_once(self, connection: Connection, entries: Sequence[_Entry]) -> list[Judgment]:
         now = self._clock()
-        columns = (JUDGMENTS.c.id, JUDGMENTS.c.identity, JUDGMENTS.c.outcome)
-        identities = {entry.judgment.identity for entry in entries}
-        query = select(*columns).where(JUDGMENTS.c.identity.in_(identities), JUDGMENTS.c.superseded_at.is_(None))
+        identities = list({entry.judgment.identity for entry in entries})
         current = {
-            row.identity: _Current(row.id, row.outcome != Outcome.JUDGE_ERROR) for row in connection.execute(query)
+            identity: _Current(there, outcome != Outcome.JUDGE_ERROR)
+            for there, identity, outcome in _find_current(connection, identities)
         }
         answers: list[str] = []
         rows: list[dict[str, Any]] = []

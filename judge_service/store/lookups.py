@@ -19,16 +19,25 @@ RETRY_AFTER_S = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 class Lookups(Generic[T]):
-    """`fetch` gets distinct keys and returns what it finds; it runs in a thread."""
+    """`fetch` gets distinct keys and returns what it finds; it runs in a thread.
 
-    def __init__(self, fetch: Callable[[Sequence[str]], Mapping[str, T]]) -> None:
+    `lacks` may say at once, without blocking, that a key is not there: most keys of new work are not, and a thread
+    costs more than the question.
+    """
+
+    def __init__(
+        self, fetch: Callable[[Sequence[str]], Mapping[str, T]], lacks: Callable[[str], bool] = lambda _: False
+    ) -> None:
         self._fetch = fetch
+        self._lacks = lacks
         self._waiting: dict[str, asyncio.Future[T | None]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def find(self, key: str) -> T | None:
         """What is stored under `key`, or None. Raises what `fetch` raises."""
+        if self._lacks(key):
+            return None
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             # A store may outlive an event loop; what waited in the old one is gone with it.

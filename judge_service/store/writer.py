@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from judge_service.errors import StoreError, Unavailable
 from judge_service.store.faults import lost, readable, transient
+from judge_service.store.settler import Settler
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
@@ -30,8 +31,6 @@ GROUP = 256
 """Most writes in one commit. A group is what gathered during the commit before; nothing waits to fill one."""
 RETRY_AFTER_S = (0.02, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0)
 """Pauses before a group is tried again after a lock, a deadlock or a lost connection."""
-SETTLE_S = 0.5
-"""How long swift writes may stay in the operating system's memory before the disk has them."""
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +38,8 @@ Apply = Callable[[Connection, Sequence[Any]], Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
-    """`waiter` is a thread's future, or an event loop with a future of that loop."""
+class Job:
+    """A write that waits for its commit. `waiter` is a thread's future, or an event loop with a future of that loop."""
 
     apply: Apply
     item: Any
@@ -50,7 +49,7 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    job: _Job
+    job: Job
     value: Any = None
     error: BaseException | None = None
 
@@ -62,22 +61,19 @@ def _alone(connection: Connection, works: Sequence[Callable[[Connection], Any]])
 class Writer:
     """Serialises writes.
 
-    `transaction(swift)` opens one write transaction that commits on leaving. `settle` brings swift commits to the
-    disk; it may block.
+    `transaction(swift)` opens one write transaction that commits on leaving; `settler` brings swift commits to the
+    disk.
     """
 
-    def __init__(
-        self, transaction: Callable[[bool], AbstractContextManager[Connection]], settle: Callable[[], None]
-    ) -> None:
+    def __init__(self, transaction: Callable[[bool], AbstractContextManager[Connection]], settler: Settler) -> None:
         self._transaction = transaction
-        self._bring_to_disk = settle
-        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._settler = settler
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
         self._pause = threading.Event()
         self._thread: threading.Thread | None = None
-        self._settler: threading.Thread | None = None
-        self._unsettled = threading.Event()
+        self._waiting = 0
 
     def submit(self, work: Callable[[Connection], T]) -> "Future[T]":
         """Do `work` alone inside a group. An error it raises undoes this work only and becomes the future's error."""
@@ -95,44 +91,46 @@ class Writer:
         """`submit_batch` for the running event loop, which is woken once a group and not once an item."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._put(_Job(apply, item, swift, (loop, future)))
+        self.take(Job(apply, item, swift, (loop, future)))
         return future
+
+    @property
+    def idle(self) -> bool:
+        """True while nothing waits here or is under way."""
+        return self._waiting == 0
 
     def close(self) -> None:
         """Do what was accepted, then stop. Safe to call twice."""
         with self._lock:
             already, self._closed = self._closed, True
-            thread, settler = self._thread, self._settler
+            thread = self._thread
             if thread is not None and not already:
                 self._queue.put(None)
         if thread is not None:
             thread.join()
         self._pause.set()
-        self._unsettled.set()
-        if settler is not None:
-            settler.join()
 
     def _in_thread(self, apply: Apply, item: Any, *, swift: bool) -> "Future[Any]":
         future: Future[Any] = Future()
-        self._put(_Job(apply, item, swift, future))
+        self.take(Job(apply, item, swift, future))
         return future
 
-    def _put(self, job: _Job) -> None:
+    def take(self, job: Job) -> None:
+        """Commit `job` with the next group and answer its waiter. Raises StoreError when closed."""
         with self._lock:
             if self._closed:
                 raise StoreError("The database is closed.")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
-                self._settler = threading.Thread(target=self._settle, name="store-settler", daemon=True)
                 self._thread.start()
-                self._settler.start()
+            self._waiting += 1
             self._queue.put(job)
 
     def _work(self) -> None:
         open_ = True
         while open_:
             job = self._queue.get()
-            jobs: list[_Job] = []
+            jobs: list[Job] = []
             while job is not None:
                 jobs.append(job)
                 if len(jobs) == GROUP:
@@ -143,29 +141,26 @@ class Writer:
                     break
             open_ = job is not None
             if jobs:
-                _deliver(self._commit(jobs))
+                answers = self._commit(jobs)
+                with self._lock:
+                    self._waiting -= len(jobs)
+                _deliver(answers)
 
-    def _settle(self) -> None:
-        """Bring swift commits to the disk, at most `SETTLE_S` after them."""
-        while True:
-            self._unsettled.wait()
-            self._unsettled.clear()
-            closing = self._pause.wait(SETTLE_S)
-            try:
-                self._bring_to_disk()
-            except OSError as error:
-                log.warning("recorded judgments may not be on the disk yet: %s", error.strerror)
-            if closing:
-                return
-
-    def _commit(self, jobs: list[_Job]) -> list[_Answer]:
+    def _commit(self, jobs: list[Job]) -> list[_Answer]:
         pauses = iter(RETRY_AFTER_S)
         swift = all(job.swift for job in jobs)
+        groups = kinds(jobs)
+        # Savepoints cost more than the rows: where one fault can only be a batch's, they come with the second try.
+        careful = any(group[0].apply is _alone for group in groups)
         while True:
             try:
                 with self._transaction(swift) as connection:
-                    answers = [answer for group in _kinds(jobs) for answer in self._apply(connection, group)]
+                    apply = self._apply if careful else _apply_all
+                    answers = [answer for group in groups for answer in apply(connection, group)]
             except SQLAlchemyError as error:
+                if not careful and not transient(error) and lost(error) is None:
+                    careful = True
+                    continue
                 pause = next(pauses, None) if transient(error) else None
                 if pause is None:
                     fault = readable(lost(error) or error)
@@ -173,14 +168,17 @@ class Writer:
                     return [_Answer(job, error=fault) for job in jobs]
                 self._pause.wait(pause)
             except Exception as error:
+                if not careful:
+                    careful = True
+                    continue
                 log.exception("a group of writes failed")
                 return [_Answer(job, error=error) for job in jobs]
             else:
                 if swift:
-                    self._unsettled.set()
+                    self._settler.note()
                 return answers
 
-    def _apply(self, connection: Connection, jobs: list[_Job]) -> list[_Answer]:
+    def _apply(self, connection: Connection, jobs: list[Job]) -> list[_Answer]:
         try:
             with connection.begin_nested():
                 values = jobs[0].apply(connection, [job.item for job in jobs])
@@ -199,17 +197,22 @@ class Writer:
         return [answer for job in jobs for answer in self._apply(connection, [job])]
 
 
-def _kinds(jobs: list[_Job]) -> list[list[_Job]]:
+def _apply_all(connection: Connection, jobs: list[Job]) -> list[_Answer]:
+    values = jobs[0].apply(connection, [job.item for job in jobs])
+    return [_Answer(job, value) for job, value in zip(jobs, values, strict=True)]
+
+
+def kinds(jobs: Sequence[Job]) -> list[list[Job]]:
     """Jobs of one kind together, in the order of their first; works of their own one by one, so that a failure undoes
     one only. A work of its own is never passed by others.
     """
-    kinds: list[list[_Job]] = []
+    kinds: list[list[Job]] = []
     for alone, group in groupby(jobs, key=lambda job: job.apply is _alone):
         members = list(group)
         if alone:
             kinds.extend([job] for job in members)
             continue
-        by_kind: dict[Apply, list[_Job]] = defaultdict(list)
+        by_kind: dict[Apply, list[Job]] = defaultdict(list)
         for job in members:
             by_kind[job.apply].append(job)
         kinds.extend(by_kind.values())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import Connection, event
 
 from judge_service.backends.base import Request
 from judge_service.backends.catalog import BackendPool
@@ -66,14 +66,14 @@ async def finish(store: Store, calls: Calls) -> None:
 
 @contextmanager
 def connections(store: Store, statement: Callable[[], str]) -> Iterator[None]:
-    """Every connection that is taken from the pool runs this statement first."""
+    """Every transaction runs this statement first."""
 
-    def settle(connection: Any, _record: Any, _proxy: Any) -> None:
-        connection.execute(statement()).close()
+    def settle(connection: Connection) -> None:
+        connection.exec_driver_sql(statement())
 
-    event.listen(store._database.engine, "checkout", settle)
+    event.listen(store._database.engine, "begin", settle)
     yield
-    event.remove(store._database.engine, "checkout", settle)
+    event.remove(store._database.engine, "begin", settle)
 
 
 async def stopped(store: Store, calls: Calls, words: str) -> int:

@@ -1,0 +1,121 @@
+"""Writes of an event loop into an SQLite file, committed on the loop's own thread.
+
+A commit takes a fraction of a millisecond; handing it to a thread costs up to the interpreter's switch interval (5 ms)
+twice, because a busy loop gives up the interpreter no sooner. Owns only the case that goes well: whatever is not done
+at once (a lock, a fault, a bad item) goes to the writer's thread, which repeats, tells apart and says what is wrong.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from judge_service.store.settler import Promise, Settler
+from judge_service.store.writer import GROUP, Apply, Job, Writer, kinds
+
+T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741
+
+MOST_TURNS = 8
+"""Most turns of the loop that a group waits for more writes; it goes at the first turn that brings none."""
+
+log = logging.getLogger(__name__)
+
+
+class NearWriter:
+    """`connect` opens a connection whose write transactions never wait for a lock nor for the disk."""
+
+    def __init__(self, connect: Callable[[], Connection], writer: Writer, settler: Settler) -> None:
+        self._connect = connect
+        self._writer = writer
+        self._settler = settler
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+        self._jobs: list[Job] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    def submit(
+        self, apply: Callable[[Connection, Sequence[I]], Sequence[T]], item: I, *, swift: bool
+    ) -> "asyncio.Future[T]":
+        """See `Database.submit_async`."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        job = Job(apply, item, swift, (loop, future))
+        with self._lock:
+            if self._jobs and self._loop is not loop:
+                # The other loop may be gone, and its turn with it.
+                self._pass_on()
+            self._jobs.append(job)
+            if self._closed or not self._writer.idle:
+                # Writes stay in the order in which they came.
+                self._pass_on()
+            elif len(self._jobs) == 1:
+                self._loop = loop
+                loop.call_soon(self._turn, 0, MOST_TURNS)
+        return future
+
+    def close(self) -> None:
+        """Leave to the writer what was not committed yet, and close. Safe to call twice."""
+        with self._lock:
+            self._closed = True
+            self._pass_on()
+            self._drop()
+
+    def _pass_on(self) -> None:
+        jobs, self._jobs = self._jobs, []
+        for job in jobs:
+            self._writer.take(job)
+
+    def _turn(self, seen: int, left: int) -> None:
+        with self._lock:
+            if not self._jobs:
+                return
+            if seen < len(self._jobs) < GROUP and left and self._loop is not None:
+                self._loop.call_soon(self._turn, len(self._jobs), left - 1)
+                return
+            answers = self._commit(self._jobs)
+            if answers is None:
+                self._pass_on()
+                return
+            jobs, self._jobs = self._jobs, []
+        promises = []
+        for job, value in answers:
+            loop, future = job.waiter if isinstance(job.waiter, tuple) else (None, None)
+            if loop is None or future is None or future.done():
+                continue
+            if job.swift:
+                future.set_result(value)
+            else:
+                promises.append(Promise(loop, future, value))
+        if promises:
+            self._settler.answer(promises)
+        if len(promises) < len(jobs):
+            self._settler.note()
+
+    def _commit(self, jobs: list[Job]) -> list[tuple[Job, Any]] | None:
+        """The answers of one transaction; None where it did not go well, and then nothing was written."""
+        try:
+            if self._connection is None:
+                self._connection = self._connect()
+            with self._connection.begin():
+                return [pair for group in kinds(jobs) for pair in _apply(self._connection, group[0].apply, group)]
+        except SQLAlchemyError:
+            # The writer meets it again, and knows what to do.
+            self._drop()
+        except Exception:
+            log.debug("a group of writes goes to the writer's thread", exc_info=True)
+        return None
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _apply(connection: Connection, apply: Apply, group: Sequence[Job]) -> list[tuple[Job, Any]]:
+    return list(zip(group, apply(connection, [job.item for job in group]), strict=True))
