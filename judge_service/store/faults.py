@@ -37,8 +37,13 @@ def transient(error: BaseException) -> bool:
             "table is locked",
             "connection refused",
             "closed the connection",
-            # A server that is down: its socket is gone, or its address answers nothing.
+            # Where no connection came about the driver gives words and no code. The server is down, on its way down or
+            # up, or has no room.
             "is the server running",
+            "the database system is",
+            "too many clients",
+            "connection slots are reserved",
+            "connection timeout expired",
         )
     )
 

@@ -66,12 +66,12 @@ async def finish(store: Store, calls: Calls) -> None:
 
 @contextmanager
 def connections(store: Store, statement: Callable[[], str]) -> Iterator[None]:
-    """Every transaction runs this statement first."""
+    """This statement runs before every transaction."""
 
     def settle(connection: Connection) -> None:
         connection.exec_driver_sql(statement())
 
-    event.listen(store._database.engine, "begin", settle)
+    event.listen(store._database.engine, "begin", settle, insert=True)
     yield
     event.remove(store._database.engine, "begin", settle)
 

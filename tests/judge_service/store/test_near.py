@@ -1,0 +1,130 @@
+"""Writes of an event loop: one commit for what comes together, and nothing lost where that does not go well."""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, event, text
+
+from judge_service.errors import StoreError
+from judge_service.store.engine import Database, parse_url
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(parse_url(f"sqlite:///{tmp_path / 'x.sqlite3'}"))
+
+    def make(connection: Connection) -> None:
+        connection.execute(text("CREATE TABLE rows (name TEXT PRIMARY KEY)"))
+
+    opened.write(make)
+    with opened.engine.connect() as connection:
+        connection.connection.cursor().execute("PRAGMA journal_mode=WAL")
+    yield opened
+    opened.close()
+
+
+def add(connection: Connection, names: Sequence[str]) -> list[str]:
+    connection.execute(text("INSERT INTO rows VALUES (:name)"), [{"name": name} for name in names])
+    return [name.upper() for name in names]
+
+
+def rows(database: Database) -> list[str]:
+    with database.read() as connection:
+        return list(connection.execute(text("SELECT name FROM rows ORDER BY name")).scalars())
+
+
+def commits(database: Database) -> list[None]:
+    seen: list[None] = []
+    event.listen(database.engine, "commit", lambda _: seen.append(None))
+    return seen
+
+
+@pytest.mark.parametrize("swift", [True, False])
+async def test_what_comes_together_is_one_commit(database: Database, swift: bool) -> None:
+    seen = commits(database)
+    futures = [database.submit_async(add, name, swift=swift) for name in ("a", "b", "c")]
+    assert await asyncio.gather(*futures) == ["A", "B", "C"]
+    assert (rows(database), len(seen)) == (["a", "b", "c"], 1)
+
+
+async def test_tasks_that_write_one_after_the_other_share_a_commit(database: Database) -> None:
+    seen = commits(database)
+
+    async def late(name: str, turns: int) -> str:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return await database.submit_async(add, name, swift=True)
+
+    assert await asyncio.gather(late("a", 0), late("b", 1), late("c", 2)) == ["A", "B", "C"]
+    assert len(seen) == 1
+
+
+async def test_one_bad_item_fails_alone(database: Database) -> None:
+    await database.submit_async(add, "a", swift=True)
+    good, bad, other = (database.submit_async(add, name, swift=True) for name in ("b", "a", "c"))
+    assert (await good, await other) == ("B", "C")
+    with pytest.raises(StoreError, match="refused the row"):
+        await bad
+    assert rows(database) == ["a", "b", "c"]
+
+
+async def test_a_lock_of_another_process_is_waited_out_by_the_writer(database: Database, tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / "x.sqlite3", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    future = database.submit_async(add, "a", swift=True)
+    after = database.submit_async(add, "b", swift=False)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not future.done()
+    await asyncio.to_thread(other.execute, "COMMIT")
+    assert (await future, await after) == ("A", "B")
+    other.close()
+    assert rows(database) == ["a", "b"]
+
+
+async def test_who_stopped_waiting_does_not_undo_a_write(database: Database) -> None:
+    future = database.submit_async(add, "a", swift=True)
+    future.cancel()
+    assert await database.submit_async(add, "b", swift=True) == "B"
+    assert rows(database) == ["a", "b"]
+
+
+def test_a_loop_that_ended_leaves_its_writes_to_the_writer(database: Database) -> None:
+    loop = asyncio.new_event_loop()
+
+    async def leave() -> None:
+        database.submit_async(add, "a", swift=True)
+        loop.stop()
+
+    task = loop.create_task(leave())
+    loop.run_forever()
+    assert task.done()
+    loop.close()
+    database.close()
+    with sqlite3.connect(database.url.database or "") as plain:
+        assert plain.execute("SELECT name FROM rows").fetchall() == [("a",)]
+
+
+async def test_an_answer_that_waits_for_the_disk_fails_with_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(handle: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("judge_service.store.wal.os.fsync", refuse)
+    swift = database.submit_async(add, "a", swift=True)
+    waiting = database.submit_async(add, "b", swift=False)
+    assert await swift == "A"
+    with pytest.raises(StoreError, match="did not take what was written: Input/output error"):
+        await waiting
+
+
+async def test_what_a_file_surely_lacks_is_told_at_once(database: Database) -> None:
+    query = "SELECT 1 FROM rows WHERE name = ?"
+    assert database.lacks(query, "a")
+    await database.submit_async(add, "a", swift=True)
+    assert not database.lacks(query, "a")
+    assert not database.lacks("SELECT 1 FROM nowhere WHERE name = ?", "a")
