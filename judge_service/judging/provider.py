@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
+from weakref import WeakKeyDictionary
 
 from judge_service.domain.judge import Limits
 
@@ -88,13 +89,13 @@ class ProviderGate:
 
     limits: Limits
     clock: Clock = field(default_factory=Clock)
-    _slots: asyncio.Semaphore = field(init=False)
+    # A loop may end before a slot is given back; what is left to the next one must not be short of it.
+    _slots: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]" = field(
+        init=False, default_factory=WeakKeyDictionary
+    )
     _starts: deque[float] = field(init=False, default_factory=deque)
     _tokens: deque[tuple[float, int]] = field(init=False, default_factory=deque)
     _held_until: float = field(init=False, default=0.0)
-
-    def __post_init__(self) -> None:
-        self._slots = asyncio.Semaphore(self.limits.concurrency)
 
     def hold(self, seconds: float) -> None:
         """Start no call to this provider for `seconds` from now."""
@@ -122,18 +123,26 @@ class ProviderGate:
 
     def admit(self, patience_s: float) -> Slot:
         """A slot for one call. Entering raises WaitedTooLong when the wait would exceed `patience_s`."""
-        return Slot(partial(self._enter, patience_s), self._slots.release)
+        slots = self._slots_here()
+        return Slot(partial(self._enter, slots, patience_s), slots.release)
 
-    async def _enter(self, patience_s: float) -> None:
+    def _slots_here(self) -> asyncio.Semaphore:
+        loop = asyncio.get_running_loop()
+        slots = self._slots.get(loop)
+        if slots is None:
+            slots = self._slots[loop] = asyncio.Semaphore(self.limits.concurrency)
+        return slots
+
+    async def _enter(self, slots: asyncio.Semaphore, patience_s: float) -> None:
         deadline = self.clock.monotonic() + patience_s
-        await self._slots.acquire()
+        await slots.acquire()
         try:
             while (wait := self._wait_s()) > 0:
                 if self.clock.monotonic() + wait > deadline:
                     raise WaitedTooLong(f"the provider asked to wait {wait:.0f} s, more than allowed")
                 await self.clock.sleep(wait)
         except BaseException:
-            self._slots.release()
+            slots.release()
             raise
         if self.limits.requests_per_minute is not None:
             self._starts.append(self.clock.monotonic())
