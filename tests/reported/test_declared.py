@@ -86,7 +86,7 @@ async def test_case_020_scores_of_two_scales_are_not_averaged_unless_it_is_said(
         "The runs were made under different rubrics (mine@1 and mine@2).",
         "Their scales differ (1, 2, 3, 4, 5 and 0, 1, 2).",
     ]
-    report = await api.get(f"/v1/runs/{runs['b']}/report", params={"format": "json", "compare": runs["a"]})
+    report = await api.get(f"/v1/runs/{runs['b']}/report", params={"form": "json", "compare": runs["a"]})
     assert report.status_code == 200, report.text
     assert report.json()["comparison"]["comparable"] is False
     assert "difference" not in report.json()["comparison"]
