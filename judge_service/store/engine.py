@@ -1,4 +1,4 @@
-"""Connections: one engine a database, SQLite's settings, short reads, and the one writer.
+"""Connections: one engine a database, SQLite's settings, short reads, and the writers.
 
 Knows no table. Everything above it reads with `read()` and writes with `write()` or `submit()`.
 """
@@ -18,7 +18,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from judge_service.errors import ConfigurationError, MissingDependency, StoreError
 from judge_service.store.faults import readable
-from judge_service.store.near import NearWriter
+from judge_service.store.loop_writer import LoopWriter
 from judge_service.store.settler import Settler
 from judge_service.store.wal import WriteAheadLog
 from judge_service.store.writer import Writer
@@ -109,7 +109,7 @@ def writing(engine: Engine, *, swift: bool = False) -> Iterator[Connection]:
 
 
 class Database:
-    """An opened database: reads on a pool, writes through one thread."""
+    """An opened database: reads on a pool; writes through one thread, those of an event loop into SQLite on its own."""
 
     def __init__(self, url: URL) -> None:
         self.url = url
@@ -117,7 +117,9 @@ class Database:
         self._log = WriteAheadLog(self.engine) if self.is_sqlite else None
         self._settler = Settler(self._to_disk, self._tidy)
         self._writer = Writer(lambda swift: writing(self.engine, swift=swift), self._settler)
-        self._near = NearWriter(self._open_near, self._writer, self._settler) if self.is_sqlite else None
+        self._loop_writer = (
+            LoopWriter(self._open_loop_connection, self._writer, self._settler) if self.is_sqlite else None
+        )
         self._glance: PoolProxiedConnection | None = None
         self._glancing = threading.Lock()
 
@@ -155,7 +157,7 @@ class Database:
         finally:
             self._glancing.release()
 
-    def _open_near(self) -> Connection:
+    def _open_loop_connection(self) -> Connection:
         connection = self.engine.connect()
         connection.detach()
         driver = connection.connection.driver_connection
@@ -191,8 +193,8 @@ class Database:
         self, apply: Callable[[Connection, Sequence[I]], Sequence[T]], item: I, *, swift: bool = False
     ) -> "asyncio.Future[T]":
         """`submit_batch` for the running event loop."""
-        if self._near is not None:
-            return self._near.submit(apply, item, swift=swift)
+        if self._loop_writer is not None:
+            return self._loop_writer.submit(apply, item, swift=swift)
         return self._writer.submit_async(apply, item, swift=swift)
 
     def write(self, work: Callable[[Connection], T]) -> T:
@@ -231,8 +233,8 @@ class Database:
 
     def close(self) -> None:
         """Finish accepted writes and close all connections. Safe to call twice."""
-        if self._near is not None:
-            self._near.close()
+        if self._loop_writer is not None:
+            self._loop_writer.close()
         self._writer.close()
         self._settler.close()
         if self._log is not None:

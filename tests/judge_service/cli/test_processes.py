@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,15 @@ def test_killed_in_the_middle_the_same_command_goes_on(cli: CommandLine) -> None
         assert len(server.completions) == again
 
 
+@pytest.fixture
+def from_a_terminal() -> Iterator[None]:
+    """Processes meet SIGINT as from a terminal, also where the tests run in the background and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("from_a_terminal")
 def test_stopped_by_hand_it_says_so_and_keeps_what_it_has(cli: CommandLine) -> None:
     with FakeProvider(default=TIE) as server:
         out, command = with_server(cli, server)

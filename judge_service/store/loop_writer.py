@@ -14,19 +14,17 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from judge_service.store.faults import transient
 from judge_service.store.settler import Promise, Settler
-from judge_service.store.writer import GROUP, Apply, Job, Writer, kinds
+from judge_service.store.writer import Apply, Job, Writer, kinds
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
 
-MOST_TURNS = 8
-"""Most turns of the loop that a group waits for more writes; it goes at the first turn that brings none."""
-
 log = logging.getLogger(__name__)
 
 
-class NearWriter:
+class LoopWriter:
     """`connect` opens a connection whose write transactions never wait for a lock nor for the disk."""
 
     def __init__(self, connect: Callable[[], Connection], writer: Writer, settler: Settler) -> None:
@@ -56,7 +54,9 @@ class NearWriter:
                 self._pass_on()
             elif len(self._jobs) == 1:
                 self._loop = loop
-                loop.call_soon(self._turn, 0, MOST_TURNS)
+                # One turn later, so that a call and the judgment made of it are one commit. Each further turn would
+                # let slots that wait for the commit stand idle: measured.
+                loop.call_soon(loop.call_soon, self._turn)
         return future
 
     def close(self) -> None:
@@ -71,12 +71,9 @@ class NearWriter:
         for job in jobs:
             self._writer.take(job)
 
-    def _turn(self, seen: int, left: int) -> None:
+    def _turn(self) -> None:
         with self._lock:
             if not self._jobs:
-                return
-            if seen < len(self._jobs) < GROUP and left and self._loop is not None:
-                self._loop.call_soon(self._turn, len(self._jobs), left - 1)
                 return
             answers = self._commit(self._jobs)
             if answers is None:
@@ -104,9 +101,10 @@ class NearWriter:
                 self._connection = self._connect()
             with self._connection.begin():
                 return [pair for group in kinds(jobs) for pair in _apply(self._connection, group[0].apply, group)]
-        except SQLAlchemyError:
-            # The writer meets it again, and knows what to do.
-            self._drop()
+        except SQLAlchemyError as error:
+            # The writer meets it again, and knows what to do. After a lock of somebody else the connection is good.
+            if not transient(error):
+                self._drop()
         except Exception:
             log.debug("a group of writes goes to the writer's thread", exc_info=True)
         return None
