@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
 from judge_service.annotation.projects import ProjectRequest, open_project
 from judge_service.domain.annotation import Project
@@ -86,6 +86,12 @@ def label(page: Page, *keys: str) -> None:
         "before => document.querySelector('#label-form')?.dataset.case !== before", arg=before, timeout=20_000
     )
     page.wait_for_timeout(READY_MS)
+
+
+def follow(link: Locator) -> None:
+    """Click what leads to another page, and wait until all of that page is there: without script nothing else tells."""
+    with link.page.expect_navigation():
+        link.click()
 
 
 def tab_to(page: Page, selector: str) -> None:

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from judge_service.domain.annotation import Project, State
 from rubrics.declared import Declaration
-from tests.browser.desk import a_project, at_desk, claims, close, label, pairs, position, ready
+from tests.browser.desk import a_project, at_desk, claims, close, follow, label, pairs, position, ready
 from tests.browser.site import THEMES, WIDTHS, Site, running, sideways, violations, watched
 
 ANSWERED = [{"question": "Which colour?", "answer": "Teal, with a little grey."}]
@@ -149,10 +149,10 @@ def test_every_rubric_is_labelled_without_script(site: Site, browser: Browser, r
     project = opened(site, rubric, name)
     page = site.signed_in(browser, site.person(name), java_script_enabled=False).new_page()
     page.goto("/label")
-    page.get_by_role("link", name="Start with Helpdesk").click()
+    follow(page.get_by_role("link", name="Start with Helpdesk"))
     for number, _ in enumerate(CASES[rubric], start=1):
         assert position(page) == f"Case {number} of {len(CASES[rubric])}"
-        page.locator("button.save").click()
+        follow(page.locator("button.save"))
         assert page.title().startswith("Error: ")
         links = page.locator("#summary a")
         assert links.count() >= 1
@@ -162,11 +162,11 @@ def test_every_rubric_is_labelled_without_script(site: Site, browser: Browser, r
         page.fill("#note", "kept over an error")
         for group in page.locator("fieldset[data-required]").all():
             group.locator("input").first.check()
-        page.locator("button.save").click()
+        follow(page.locator("button.save"))
     expect(page.locator("h1")).to_have_text("No cases left for you.")
     labels = list(site.service.store.labels.of(project.set_id))
     assert [one.note for one in labels] == ["kept over an error"] * len(CASES[rubric])
-    page.get_by_role("button", name="Undo the last one").click()
+    follow(page.get_by_role("button", name="Undo the last one"))
     assert page.locator("input[type=radio]:checked").count() >= 1
     assert page.input_value("#note") == "kept over an error"
     close(page)
@@ -177,7 +177,7 @@ def test_without_script_entries_stay_beside_an_error(site: Site, browser: Browse
     page = site.signed_in(browser, site.person("half"), java_script_enabled=False).new_page()
     page.goto(f"/label/{project.id}")
     page.locator("fieldset[data-required]").nth(1).locator("input").nth(1).check()
-    page.locator("button.save").click()
+    follow(page.locator("button.save"))
     assert page.locator("#summary li").all_inner_texts() == [f"Claim {place} has no answer." for place in (1, 3, 4)]
     assert page.locator("fieldset[data-required]").nth(1).locator("input").nth(1).is_checked()
     assert page.locator("fieldset[aria-invalid=true]").count() == 3

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from judge_service.annotation.labelling import Labelling
 from judge_service.domain.annotation import Project
 from judge_service.domain.principal import Role
-from tests.browser.desk import READY_MS, claims
+from tests.browser.desk import READY_MS, claims, follow
 from tests.browser.desk import a_project as opened
 from tests.browser.site import THEMES, WIDTHS, Site, running, sideways, violations, watched
 from tests.judge_service.annotation.projects import a_project, a_set, say
@@ -164,7 +164,7 @@ def test_without_script_a_lead_does_everything(site: Site, browser: Browser) -> 
         say(labelling, shown, person, name, value)
     page.reload()
     page.click("text=Adjudicate 1 disagreement")
-    page.click("text=Begin with the oldest")
+    follow(page.locator("text=Begin with the oldest"))
     assert not page.locator("kbd").first.is_visible()
     page.check("input[name='q.label'][value=tie]")
     page.fill("#reason", "Both say the same.")

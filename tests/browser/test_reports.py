@@ -23,6 +23,7 @@ from judge_service.reports.study import Choices
 from judge_service.security.keys import issue
 from judge_service.settings import Settings
 from judge_service.store import Store
+from tests.browser.desk import follow
 from tests.data.folders import data_folder
 from tests.judge_service.serving import serving
 
@@ -143,7 +144,7 @@ def visit(browser: Browser, running: Running, request: pytest.FixtureRequest) ->
 def test_a_report_is_accessible_quiet_and_fits_in_both_themes(visit: Visit, running: Running) -> None:
     assert visit.violations() == []
     assert visit.page.evaluate(SIDEWAYS) == 0
-    visit.page.click("a[aria-label='Report of wice@1']")
+    follow(visit.page.locator("a[aria-label='Report of wice@1']"))
     if "being made" in visit.page.title():
         assert visit.violations() == []
         visit.page.wait_for_selector(".verdict", timeout=300_000)
