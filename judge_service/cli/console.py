@@ -25,6 +25,13 @@ COULD_NOT_RUN = 3
 """A command that decides could not: its 1 and 2 are decisions."""
 STOPPED = 130
 """Stopped by hand with Ctrl+C."""
+TERMINATED = 143
+"""Stopped by SIGTERM: what a shell reports too when the signal itself ended a process."""
+GO_ON = "Stopped. What is recorded stays; run the same command again to go on."
+
+
+class Terminated(Exception):
+    """SIGTERM stopped the work before its end; what was judged is recorded."""
 
 
 def out() -> "Console":
@@ -85,8 +92,11 @@ class Commands(typer.core.TyperGroup):
             report_error(error)
             raise typer.Exit(FAILED) from error
         except KeyboardInterrupt:
-            note("Stopped. What is recorded stays; run the same command again to go on.")
+            note(GO_ON)
             raise typer.Exit(STOPPED) from None
+        except Terminated:
+            note(GO_ON)
+            raise typer.Exit(TERMINATED) from None
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
@@ -114,7 +124,7 @@ class DecidingCommand(typer.core.TyperCommand):
         """Run the command. Anything that stops it is said and ends with exit code 3."""
         try:
             return super().invoke(ctx)
-        except (typer.Exit, KeyboardInterrupt):
+        except (typer.Exit, KeyboardInterrupt, Terminated):
             raise
         except _UsageError as error:
             error.exit_code = COULD_NOT_RUN

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from judge_service.cli.console import Terminated
+from judge_service.cli.terminating import terminable
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
@@ -67,7 +69,8 @@ async def judge_all(
 ) -> Progress | None:
     """Judge what is missing (with `fresh`: everything) and return the last progress.
 
-    Raises Stopped when the judge's provider refused the key, and what judging raises.
+    Raises Stopped when the judge's provider refused the key, Terminated when SIGTERM came before the end, and what
+    judging raises.
     """
     last: list[Progress] = []
 
@@ -77,18 +80,25 @@ async def judge_all(
             on_progress(progress)
 
     if fresh:
-        await _judge_again(service, cases, rubric, judge, work, concurrency or judge.limits.concurrency, progressed)
+        at_once = concurrency or judge.limits.concurrency
+        # Begun judgments are the executor's, which ends and records them before the service is closed.
+        async with terminable(lambda: None, grace_s=0.0):
+            await _judge_again(service, cases, rubric, judge, work, at_once, progressed)
     else:
-        run = await LocalRunner(service.store, service.judging).run(
-            cases(),
-            rubric,
-            judge,
-            run_id=work.run_id,
-            on_progress=progressed,
-            source=source,
-            retry_errors=retry_errors,
-            concurrency=concurrency,
-        )
+        runner = LocalRunner(service.store, service.judging)
+        async with terminable(runner.stop):
+            run = await runner.run(
+                cases(),
+                rubric,
+                judge,
+                run_id=work.run_id,
+                on_progress=progressed,
+                source=source,
+                retry_errors=retry_errors,
+                concurrency=concurrency,
+            )
+        if run.status is RunStatus.QUEUED:
+            raise Terminated
         if run.status is RunStatus.FAILED and (not last or last[0].n_done < work.n):
             raise Stopped(run.message)
     return last[0] if last else None

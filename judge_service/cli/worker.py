@@ -1,12 +1,13 @@
 """`judge-service worker`: takes chunks of runs from PostgreSQL until it is stopped."""
 
 import asyncio
+import contextlib
 import signal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_service.cli.console import note
+from judge_service.cli.console import Terminated, note
 from judge_service.cli.options import DatabaseOption, settings_for
 
 if TYPE_CHECKING:
@@ -35,14 +36,14 @@ def worker(
 
 async def _work(settings: "Settings") -> None:
     from judge_service.app import Service
+    from judge_service.cli.terminating import terminable
     from judge_service.errors import ConfigurationError
 
     async with Service.open(settings) as service:
         if service.fleet is None:
             raise ConfigurationError("Workers need a PostgreSQL database; with SQLite `serve` and `judge` do the work.")
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, service.fleet.stop)
         note(f"Working: {settings.worker_cases} cases at once. Stop with Ctrl+C.")
-        await service.fleet.work()
+        with contextlib.suppress(Terminated):
+            async with terminable(service.fleet.stop, signals=(signal.SIGTERM, signal.SIGINT)):
+                await service.fleet.work()
     note("Stopped.")

@@ -109,6 +109,7 @@ class LocalRunner:
         self._worker = this_worker()
         self._sessions: dict[str, _Session] = {}
         self._parts: list[_Session] = []
+        self._stopping = False
 
     async def run(
         self,
@@ -241,7 +242,11 @@ class LocalRunner:
         return run
 
     def stop(self) -> None:
-        """Let runs end in good order: begun cases are finished and recorded, the runs go back to `queued`."""
+        """Let runs end in good order: begun cases are finished and recorded, the runs go back to `queued`.
+
+        What is started after that begins no case.
+        """
+        self._stopping = True
         for session in (*self._sessions.values(), *self._parts):
             session.stopping = True
             session.halted.set()
@@ -310,6 +315,9 @@ class LocalRunner:
 
     async def _go(self, session: _Session) -> None:
         """Judge and record until nothing is left or the session is halted."""
+        if self._stopping:
+            session.stopping = True
+            session.halted.set()
         feeder = asyncio.create_task(self._feed(session))
         workers = [asyncio.create_task(self._judge_cases(session)) for _ in range(session.concurrency)]
         beat = asyncio.create_task(self._beat(session))

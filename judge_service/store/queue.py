@@ -6,7 +6,7 @@ nothing of judging. A lost connection ends `work`; whoever calls it comes back.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
@@ -24,7 +24,7 @@ ENTRYPOINT = "chunk"
 HEARTBEAT_S = 10.0
 """A worker that is silent so long has lost its chunks; a living one gives a sign at least twice as often."""
 
-Handler = Callable[[str, int, str], Awaitable[bool]]
+Handler = Callable[[str, int, str], Coroutine[Any, Any, bool]]
 """Judges chunk `number` of run `run_id` in a round; False gives it back for another worker."""
 
 
@@ -110,7 +110,8 @@ class ChunkQueue:
     async def work(self, handle: Handler, stop: asyncio.Event, *, at_once: int) -> None:
         """Take chunks, `at_once` at most, until `stop` is set; those in hand are waited for.
 
-        Raises what the driver raises when the connection is lost; what was in hand then is taken over.
+        Cancelled, it gives those in hand back without waiting. Raises what the driver raises when the connection is
+        lost; what was in hand then is taken over.
         """
         from pgqueuer.errors import RetryRequested
         from pgqueuer.models import Job
@@ -119,10 +120,23 @@ class ChunkQueue:
         if at_once < 2:
             raise ConfigurationError("A worker takes at least 2 chunks at once.")
 
+        in_hand: set[asyncio.Future[bool]] = set()
+
         async def chunk(job: Job) -> None:
+            if manager.shutdown.is_set():
+                raise RetryRequested(timedelta(0))
             run_id, number, label = json.loads(job.payload or b"[]")
-            if not await handle(run_id, number, label):
-                raise RetryRequested(timedelta(seconds=0.2 if not stop.is_set() else 0))
+            judging = asyncio.create_task(handle(run_id, number, label))
+            in_hand.add(judging)
+            try:
+                judged = await judging
+            except asyncio.CancelledError:
+                # To the library a cancelled job would be a dropped one.
+                judged = False
+            finally:
+                in_hand.discard(judging)
+            if not judged:
+                raise RetryRequested(timedelta(seconds=0.2 if not manager.shutdown.is_set() else 0))
 
         async with self._queries() as queries:
             manager = QueueManager(queries, channel=queries.qbe.settings.channel)
@@ -133,14 +147,24 @@ class ChunkQueue:
                 manager.shutdown.set()
 
             stopper = asyncio.create_task(stopping())
-            try:
-                await manager.run(
+            working = asyncio.create_task(
+                manager.run(
                     dequeue_timeout=timedelta(seconds=2),
                     batch_size=1,
                     max_concurrent_tasks=at_once,
                     heartbeat_timeout=self._heartbeat,
                     log_aggregation_interval=timedelta(seconds=0),
                 )
+            )
+            try:
+                await asyncio.shield(working)
+            except asyncio.CancelledError:
+                # The library would wait for what is in hand, or drop it: it ends in good order once all is given back.
+                manager.shutdown.set()
+                for judging in in_hand:
+                    judging.cancel()
+                await asyncio.gather(working, return_exceptions=True)
+                raise
             finally:
                 stopper.cancel()
 

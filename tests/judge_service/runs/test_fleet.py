@@ -1,5 +1,6 @@
 """Runs through the queue, in one process: the whole life of a run without its own runner."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from judge_service.judging.asking import FatalJudgeError
 from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.exports import judgments_of
 from judge_service.runs.fleet import CHUNKS_AT_ONCE, Fleet
-from judge_service.runs.local import LocalRunner
+from judge_service.runs.local import LocalRunner, PartEnd
 from judge_service.runs.watching import watch
 from judge_service.store import Store
 from rubrics.registry import get_rubric
@@ -95,6 +96,40 @@ async def test_what_nobody_works_on_is_offered_again(shared: Store) -> None:
     async with working(shared, judging) as runs:
         assert await ended(shared, runs) is RunStatus.FINISHED
     assert judging.calls == 20
+
+
+async def test_a_worker_that_does_not_wait_for_its_cases_gives_its_chunks_back(shared: Store) -> None:
+    stuck = FakeJudging(gate=asyncio.Event())
+    queue = shared.queue()
+    assert queue is not None
+    runner = LocalRunner(shared, stuck)
+    runs = BackgroundRuns(shared, runner, get_rubric, fleet=Fleet(shared, queue, runner, get_rubric))
+    await runs.resume_interrupted()
+    await runs.submit(cases(30), PAIRWISE, JUDGE, run_id="r")
+    await stuck.reached(30)
+    assert await queue.counts() == {"picked": 4}
+    closing = asyncio.create_task(runs.aclose())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert await queue.counts() == {"queued": 4}
+    # A heartbeat of ten seconds does not run out in this test.
+    judging = FakeJudging()
+    async with working(shared, judging) as others:
+        assert await ended(shared, others) is RunStatus.FINISHED
+    assert judging.calls == 30
+
+
+async def test_a_stopped_runner_begins_no_part(store: Store) -> None:
+    judging = FakeJudging()
+    runner = LocalRunner(store, judging)
+    run = await runner.plan(cases(30), PAIRWISE, JUDGE, run_id="r")
+    runner.stop()
+    end = await runner.judge_part(run, PAIRWISE, 0, 29, worker="w", retry_errors=False, concurrency=4, budget=None)
+    assert end == PartEnd(None, halted=True)
+    assert (await runner.resume("r", PAIRWISE)).status is RunStatus.QUEUED
+    assert judging.calls == 0
 
 
 def test_workers_need_postgresql(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
