@@ -216,9 +216,11 @@ class Asker:
                 self.gate.spend((usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
                 call = self._call(request, prompt_hash, attempt, started_at, elapsed, completion=completion)
                 call, reply, failed = self._read(request, completion, call)
+                kept = None
                 if reply is not None and self.cache is not None and not call.raw_cut:
-                    # Kept before the slot is free: a killed process repeats at most the calls that hold one.
                     kept = self.cache.put(key, call)
+                if kept is not None:
+                    # The slot is not free before: a killed process repeats at most the calls that hold one.
                     kept.add_done_callback(_tell_if_lost)
                     slot.keep_until(kept)
                 return call, reply, failed

@@ -19,8 +19,11 @@ class CallCache(Protocol):
         """The stored call of this key, or None."""
         ...
 
-    def put(self, key: str, call: Call) -> "asyncio.Future[None]":
-        """Keep a call that had no error; the first of a key stays. Done when a killed process would not lose it."""
+    def put(self, key: str, call: Call) -> "asyncio.Future[None] | None":
+        """Keep a call that had no error; the first of a key stays.
+
+        None, or done, when a killed process would not lose it.
+        """
         ...
 
 
@@ -34,12 +37,9 @@ class MemoryCache:
         """The stored call of this key, or None."""
         return self._calls.get(key)
 
-    def put(self, key: str, call: Call) -> "asyncio.Future[None]":
+    def put(self, key: str, call: Call) -> None:
         """Keep a call that had no error. The first call of a key stays."""
         self._calls.setdefault(key, call)
-        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        kept.set_result(None)
-        return kept
 
 
 def cache_key(

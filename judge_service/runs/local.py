@@ -227,6 +227,8 @@ class LocalRunner:
         )
         self._sessions[run_id] = session
         try:
+            # The process that worked on it may have been killed since this one opened the database.
+            await asyncio.to_thread(self._store.cache.adopt)
             start = self._store.runs.start
             await asyncio.to_thread(start, run_id, self._worker, instead_of=run.worker, resume=explicit)
             return await self._work(session)

@@ -128,6 +128,14 @@ class Database:
         """True for SQLite."""
         return self.engine.dialect.name == "sqlite"
 
+    @property
+    def file(self) -> Path | None:
+        """Where an SQLite database lies; None for one in memory and for PostgreSQL."""
+        name = self.url.database
+        if not self.is_sqlite or not name or name == ":memory:" or name.startswith("file:"):
+            return None
+        return Path(name)
+
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A short read transaction. Keep no such block open across anything slow."""
@@ -190,11 +198,16 @@ class Database:
         return self._writer.submit_batch(apply, item, swift=swift)
 
     def submit_async(
-        self, apply: Callable[[Connection, Sequence[I]], Sequence[T]], item: I, *, swift: bool = False
+        self,
+        apply: Callable[[Connection, Sequence[I]], Sequence[T]],
+        item: I,
+        *,
+        swift: bool = False,
+        later: bool = False,
     ) -> "asyncio.Future[T]":
-        """`submit_batch` for the running event loop."""
+        """`submit_batch` for the running event loop. What may come `later` goes with the next write, or soon."""
         if self._loop_writer is not None:
-            return self._loop_writer.submit(apply, item, swift=swift)
+            return self._loop_writer.submit(apply, item, swift=swift, later=later)
         return self._writer.submit_async(apply, item, swift=swift)
 
     def write(self, work: Callable[[Connection], T]) -> T:

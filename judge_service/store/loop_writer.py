@@ -21,6 +21,11 @@ from judge_service.store.writer import Apply, Job, Writer, kinds
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
 
+LATER_S = 0.1
+"""How long a write that may wait for company waits for it."""
+MOST_WAITING = 256
+"""With as many, no write waits for company."""
+
 log = logging.getLogger(__name__)
 
 
@@ -35,28 +40,34 @@ class LoopWriter:
         self._lock = threading.Lock()
         self._jobs: list[Job] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._due = False
+        self._due_later = False
         self._closed = False
 
     def submit(
-        self, apply: Callable[[Connection, Sequence[I]], Sequence[T]], item: I, *, swift: bool
+        self, apply: Callable[[Connection, Sequence[I]], Sequence[T]], item: I, *, swift: bool, later: bool
     ) -> "asyncio.Future[T]":
         """See `Database.submit_async`."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         job = Job(apply, item, swift, (loop, future))
         with self._lock:
-            if self._jobs and self._loop is not loop:
+            if self._loop is not loop:
                 # The other loop may be gone, and its turn with it.
                 self._pass_on()
+                self._loop, self._due, self._due_later = loop, False, False
             self._jobs.append(job)
             if self._closed or not self._writer.idle:
                 # Writes stay in the order in which they came.
                 self._pass_on()
-            elif len(self._jobs) == 1:
-                self._loop = loop
-                # One turn later, so that a call and the judgment made of it are one commit. Each further turn would
-                # let slots that wait for the commit stand idle: measured.
-                loop.call_soon(loop.call_soon, self._turn)
+            elif not later or len(self._jobs) >= MOST_WAITING:
+                if not self._due:
+                    self._due = True
+                    # One turn later, so that what comes at about the same time is one commit.
+                    loop.call_soon(loop.call_soon, self._turn, loop)
+            elif not self._due_later:
+                self._due_later = True
+                loop.call_later(LATER_S, self._turn, loop)
         return future
 
     def close(self) -> None:
@@ -71,8 +82,11 @@ class LoopWriter:
         for job in jobs:
             self._writer.take(job)
 
-    def _turn(self) -> None:
+    def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
+            if self._loop is not loop:
+                return
+            self._due = self._due_later = False
             if not self._jobs:
                 return
             answers = self._commit(self._jobs)
@@ -82,8 +96,8 @@ class LoopWriter:
             jobs, self._jobs = self._jobs, []
         promises = []
         for job, value in answers:
-            loop, future = job.waiter if isinstance(job.waiter, tuple) else (None, None)
-            if loop is None or future is None or future.done():
+            future = job.waiter[1] if isinstance(job.waiter, tuple) else None
+            if future is None or future.done():
                 continue
             if job.swift:
                 future.set_result(value)

@@ -76,6 +76,7 @@ class Store:
             if "installation" not in store.facts.all():
                 facts = {"installation": uuid.uuid4().hex, "created_at": clock().isoformat(), "created_by": __version__}
                 store.facts.settle(facts)
+            store.cache.adopt()
         except BaseException:
             store.close()
             raise
@@ -113,6 +114,7 @@ class Store:
 
     def close(self) -> None:
         """Finish accepted writes and close. Safe to call twice."""
+        self.cache.close()
         self._database.close()
 
     def __enter__(self) -> "Store":

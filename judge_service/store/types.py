@@ -6,6 +6,7 @@ lone surrogate; model replies hold all three.
 
 import json
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -81,6 +82,13 @@ def _strict(value: Any) -> str:
     return json.dumps(plain, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
+@dataclass(frozen=True, slots=True)
+class ReadyJson:
+    """A value for a `JsonText` column that was made into text already, by `json_text`."""
+
+    text: str
+
+
 class JsonText(TypeDecorator[Any]):
     """A JSON value as ASCII text, so that any string in it survives. Python None is SQL NULL. Refuses NaN."""
 
@@ -91,7 +99,7 @@ class JsonText(TypeDecorator[Any]):
         """Dump. Raises ValueError for NaN or Infinity, TypeError for what is no JSON."""
         if value is None:
             return None
-        return json_text(value)
+        return value.text if isinstance(value, ReadyJson) else json_text(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
         """Load."""
