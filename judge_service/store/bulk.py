@@ -55,7 +55,7 @@ class BulkInsert:
 
 class BulkFind:
     """SELECT of `columns`, read as the driver gives them, from the rows of `table` whose text column `key` is one of
-    the keys; `also` is SQL that has to hold besides.
+    the keys; `also` is SQL that has to hold besides, with `{mark}` where a value of each call stands.
     """
 
     def __init__(self, table: Table, columns: Sequence[str], key: str, also: str) -> None:
@@ -64,13 +64,13 @@ class BulkFind:
         self._also = also
         self._statements: dict[tuple[str, int], str] = {}
 
-    def __call__(self, connection: Connection, keys: Sequence[str]) -> Iterator[Sequence[Any]]:
-        """The rows found, in no order."""
+    def __call__(self, connection: Connection, keys: Sequence[str], *values: Any) -> Iterator[Sequence[Any]]:
+        """The rows found, in no order. `values` are those that `also` takes."""
         dialect = connection.dialect
         if (dialect.name, 1) not in self._statements:
             self._prepare(dialect)
         for batch in _batches(keys):
-            yield from connection.exec_driver_sql(self._statements[dialect.name, len(batch)], tuple(batch))
+            yield from connection.exec_driver_sql(self._statements[dialect.name, len(batch)], (*batch, *values))
 
     def _prepare(self, dialect: Dialect) -> None:
         quote = dialect.identifier_preparer.quote
@@ -80,7 +80,7 @@ class BulkFind:
         for size in _SIZES:
             self._statements[dialect.name, size] = (
                 f"SELECT {names} FROM {quote(self._table.name)} "  # noqa: S608
-                f"WHERE {quote(key)} IN ({', '.join([mark] * size)}) AND {self._also}"
+                f"WHERE {quote(key)} IN ({', '.join([mark] * size)}) AND {self._also.format(mark=mark)}"
             )
 
 

@@ -32,7 +32,7 @@ from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
 from judge_service.domain.run import PlannedCase, Run, RunStatus
 from judge_service.errors import Conflict, NotFound
-from judge_service.store.bulk import BulkInsert
+from judge_service.store.bulk import BulkFind, BulkInsert
 from judge_service.store.engine import Database
 from judge_service.store.judgments import CALLS, JUDGMENTS, load
 from judge_service.store.tables import RunCaseRow, RunRow, table
@@ -40,6 +40,7 @@ from judge_service.store.tables import RunCaseRow, RunRow, table
 RUNS = table(RunRow)
 CASES = table(RunCaseRow)
 _insert_cases = BulkInsert(CASES)
+_find_planned = BulkFind(CASES, ("position",), "identity", "run_id = {mark}")
 
 _CURRENT = and_(JUDGMENTS.c.identity == CASES.c.identity, JUDGMENTS.c.superseded_at.is_(None))
 _ROWS = 500
@@ -167,11 +168,13 @@ class Runs:
         def work(connection: Connection) -> int:
             # Before the look at what is there: two that plan the same take turns.
             run = _must(connection, run_id, lock=True)
-            positions = [case.position for case in cases]
-            there_query = select(CASES.c.position, CASES.c.identity).where(
-                CASES.c.run_id == run_id, CASES.c.position.in_(positions)
-            )
-            there = {row.position: row.identity for row in connection.execute(there_query)}
+            there: dict[int, str] = {}
+            # Positions are planned in their order: what comes after the last is new.
+            if any(case.position < run.n_planned for case in cases):
+                positions = [case.position for case in cases]
+                query = select(CASES.c.position, CASES.c.identity)
+                query = query.where(CASES.c.run_id == run_id, CASES.c.position.in_(positions))
+                there = {row.position: row.identity for row in connection.execute(query)}
             for case in cases:
                 if there.get(case.position, case.identity) != case.identity:
                     raise Conflict(
@@ -183,10 +186,7 @@ class Runs:
                 return 0
             if run.planned:
                 raise Conflict(f"Run {run_id} holds {run.n_planned} cases and no more can be added: start a new run.")
-            doubled = select(CASES.c.identity).where(
-                CASES.c.run_id == run_id, CASES.c.identity.in_([case.identity for case in new])
-            )
-            taken = set(connection.execute(doubled).scalars())
+            taken = {identity for _, identity in _find_planned(connection, [case.identity for case in new], run_id)}
             rows = []
             for case in new:
                 if case.identity in taken:
