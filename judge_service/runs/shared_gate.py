@@ -1,6 +1,7 @@
 """The gate of a provider that several processes call: slots, pace, pauses and tokens hold over all of them together.
 
-Owns this process's share of the slots and how it is kept up. What is agreed is in the store.
+Owns this process's share of the slots and how it is kept up. What is agreed is in the store. A process that could not
+renew its share in time, because it or the database stood still, begins no call until it has.
 """
 
 import asyncio
@@ -38,6 +39,7 @@ class SharedGate:
         self._held_until = 0.0
         self._using = 0
         self._allowed = 0
+        self._lease_until = 0.0
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._beats: asyncio.Task[None] | None = None
         self._notes: set[asyncio.Future[Any]] = set()
@@ -75,6 +77,15 @@ class SharedGate:
         except BaseException:
             self._leave()
             raise
+        if self._lapsed:
+            # The slot went to others during the wait. It is not in use: it must not be claimed as such.
+            self._leave()
+            await self._admitted(max(0.0, deadline - self._clock.monotonic()))
+
+    @property
+    def _lapsed(self) -> bool:
+        """True when others may have been given this process's slots, because it gave no sign of life for long."""
+        return self._clock.monotonic() >= self._lease_until
 
     def _leave(self) -> None:
         self._using -= 1
@@ -102,7 +113,7 @@ class SharedGate:
         if self._beats is None or self._beats.done() or self._beats.get_loop() is not asyncio.get_running_loop():
             self._allowed = 0
             self._beats = asyncio.create_task(self._beat(), name="share of a provider")
-        if self._using < self._allowed and not self._waiters:
+        if self._using < self._allowed and not self._waiters and not self._lapsed:
             self._using += 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -115,7 +126,7 @@ class SharedGate:
             raise
 
     def _wake(self) -> None:
-        while self._waiters and self._using < self._allowed:
+        while self._waiters and self._using < self._allowed and not self._lapsed:
             turn = self._waiters.popleft()
             if not turn.done():
                 self._using += 1
@@ -124,6 +135,7 @@ class SharedGate:
     async def _beat(self) -> None:
         idle = 0.0
         while idle < IDLE_S:
+            asked = self._clock.monotonic()
             try:
                 share = await asyncio.to_thread(
                     self._shared.share, self._key, self._member, self._limits.concurrency, self._using
@@ -132,6 +144,9 @@ class SharedGate:
                 log.warning("the share of a provider was not renewed: %s", error.message)
             else:
                 self._allowed = min(share.slots, share.target)
+                # From before the question: the database counts from when it heard it. A beat earlier, so that a call
+                # which is let go now has begun before the slot can be another's.
+                self._lease_until = asked + self._shared.expiry_s - BEAT_S
                 self._wake()
             await asyncio.sleep(BEAT_S)
             idle = 0.0 if self._using or self._waiters else idle + BEAT_S

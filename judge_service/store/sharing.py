@@ -11,8 +11,8 @@ from sqlalchemy import Connection, text
 
 from judge_service.store.engine import Database
 
-EXPIRY_S = 10.0
-"""A member that gave no sign for so long is dead: its slots are free."""
+EXPIRY_S = 2.0
+"""A member that gave no sign for so long is dead: its slots are free. One that lives begins no call by then."""
 WINDOW_S = 60
 
 
@@ -29,7 +29,8 @@ class SharedLimits:
 
     def __init__(self, database: Database, *, expiry_s: float = EXPIRY_S) -> None:
         self._database = database
-        self._expiry_s = expiry_s
+        self.expiry_s = expiry_s
+        """Seconds without a sign after which a member's slots are given to others."""
 
     def share(self, key: str, member: str, limit: int, using: int) -> Share:
         """Give a sign of life with `using` calls in flight, and get this member's share of `limit` slots."""
@@ -41,7 +42,7 @@ class SharedLimits:
                     "DELETE FROM provider_shares WHERE key = :key "
                     "AND beat_at < clock_timestamp() - make_interval(secs => :expiry)"
                 ),
-                {"key": key, "expiry": self._expiry_s},
+                {"key": key, "expiry": self.expiry_s},
             )
             rows = connection.execute(
                 text("SELECT member, slots FROM provider_shares WHERE key = :key ORDER BY joined_at, member"),

@@ -1,0 +1,151 @@
+"""A process that stood still for longer than its share lasts begins no call before it has renewed it."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from sqlalchemy import text
+
+from judge_service.domain.judge import Limits
+from judge_service.judging.provider import Clock
+from judge_service.runs.shared_gate import SharedGate
+from judge_service.store import Store
+from judge_service.store.sharing import EXPIRY_S, Share, SharedLimits
+from tests.judge_service.store.databases import Postgres
+from tests.support.clock import VirtualTime
+
+LIMITS = Limits(concurrency=4)
+
+
+class Held(SharedLimits):
+    """Shared limits whose signs of life wait while `free` is not set; `reached` is set when one does."""
+
+    def __init__(self, limits: SharedLimits) -> None:
+        super().__init__(limits._database)
+        self.free, self.reached = threading.Event(), threading.Event()
+        self.free.set()
+
+    def share(self, key: str, member: str, limit: int, using: int) -> Share:
+        if not self.free.is_set():
+            self.reached.set()
+            assert self.free.wait(60)
+        return super().share(key, member, limit, using)
+
+    async def stand_still(self) -> None:
+        """Hold the next sign of life, and wait until it is held."""
+        self.reached.clear()
+        self.free.clear()
+        assert await asyncio.to_thread(self.reached.wait, 60)
+
+    def age(self, member: str, seconds: float) -> None:
+        """So much time passes for the database."""
+        aged = text("UPDATE provider_shares SET beat_at = beat_at - make_interval(secs => :s) WHERE member = :member")
+        self._database.write(lambda connection: connection.execute(aged, {"s": seconds, "member": member}).rowcount)
+
+
+@pytest.fixture
+def shared(postgres: Postgres) -> Iterator[Held]:
+    url = postgres.fresh()
+    with Store.open(url) as store:
+        limits = store.shared_limits()
+        assert limits is not None
+        yield Held(limits)
+    postgres.drop(url)
+
+
+class Flights:
+    """Calls that fly until they are told to land."""
+
+    def __init__(self) -> None:
+        self.flying: set[str] = set()
+        self.moved = asyncio.Condition()
+        self.landing: dict[str, asyncio.Event] = {}
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def begin(self, gate: SharedGate, name: str) -> None:
+        self.landing[name] = asyncio.Event()
+        self.tasks.append(asyncio.create_task(self._fly(gate, name)))
+
+    async def _fly(self, gate: SharedGate, name: str) -> None:
+        async with gate.admit(1e9):
+            await self._move(self.flying.add, name)
+            await self.landing[name].wait()
+            await self._move(self.flying.remove, name)
+
+    async def _move(self, change: Callable[[str], None], name: str) -> None:
+        async with self.moved:
+            change(name)
+            self.moved.notify_all()
+
+    async def are(self, *names: str) -> None:
+        async with asyncio.timeout(60), self.moved:
+            await self.moved.wait_for(lambda: self.flying == set(names))
+
+    async def land(self, *names: str) -> None:
+        for name in names:
+            self.landing[name].set()
+        await asyncio.gather(*(task for task in self.tasks if task.done()))
+
+
+async def test_a_process_that_stood_still_begins_no_call_until_it_has_a_share_again(shared: Held) -> None:
+    time = VirtualTime()
+    still = SharedGate("k", LIMITS, shared, "still", time.clock())
+    flights = Flights()
+    flights.begin(still, "s1")
+    await flights.are("s1")
+    await shared.stand_still()
+    # Its share holds for a while.
+    flights.begin(still, "s2")
+    await flights.are("s1", "s2")
+    time.now += EXPIRY_S
+    shared.age("still", EXPIRY_S)
+    # Another takes the whole limit.
+    other = SharedGate("k", LIMITS, SharedLimits(shared._database), "other", Clock())
+    for number in range(4):
+        flights.begin(other, f"o{number}")
+    others = [f"o{number}" for number in range(4)]
+    await flights.are("s1", "s2", *others)
+    # What it had begun flies on; nothing more may, though it held four slots and uses two.
+    flights.begin(still, "s3")
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert flights.flying == {"s1", "s2", *others}
+    await flights.land("s1", "s2")
+    await flights.are(*others)
+    # It lives again: it gets a slot when the other has one to give, and never one more than the limit.
+    shared.free.set()
+    await flights.land("o0")
+    await flights.are("s3", "o1", "o2", "o3")
+    await flights.land("s3", *others)
+    await flights.are()
+    await asyncio.gather(*flights.tasks)
+    await still.aclose()
+    await other.aclose()
+
+
+async def test_a_slot_that_was_lost_while_the_call_waited_for_its_turn_is_waited_for_again(shared: Held) -> None:
+    time = VirtualTime()
+    asked = 0
+
+    class Turns(Held):
+        def reserve(self, key: str, per_minute: int) -> float:
+            nonlocal asked
+            asked += 1
+            # The turn comes after the share has lapsed, and no sign of life is heard meanwhile.
+            self.free.clear()
+            return EXPIRY_S
+
+    turns = Turns(shared)
+    gate = SharedGate("k", Limits(concurrency=4, requests_per_minute=60), turns, "still", time.clock())
+    flights = Flights()
+    flights.begin(gate, "s1")
+    assert await asyncio.to_thread(turns.reached.wait, 60)
+    assert flights.flying == set()
+    Turns.reserve = lambda *_: 0.0  # type: ignore[method-assign,assignment]
+    turns.free.set()
+    await flights.are("s1")
+    assert asked == 1
+    await flights.land("s1")
+    await asyncio.gather(*flights.tasks)
+    await gate.aclose()
