@@ -128,29 +128,28 @@ def open_project(
         created_by=by.name,
     )
     guidelines = Guidelines(version=1, text=request.guidelines, note="First version.", by=by.name, at=now)
-    store.projects.create(project, cases, guidelines)
-    for person in people:
-        join(store, project.id, person, seed=None if seed is None else drawn.getrandbits(32))
-    return project
+    return store.projects.create(project, cases, guidelines, [(person, _order(cases, drawn)) for person in people])
 
 
-def join(store: Store, project_id: str, person: Member, *, seed: int | None = None) -> Member:
-    """Add a person, with an own random order of the cases: qualification first. Raises NotFound, Conflict."""
-    drawn = random.Random(seed) if seed is not None else random.SystemRandom()
-    first: list[str] = []
-    others: list[str] = []
-    for case in store.projects.cases(project_id):
-        (first if case.qualification else others).append(case.case_id)
+def join(store: Store, project_id: str, people: Sequence[Member]) -> list[Member]:
+    """Add people, all or none, each with an own random order of the cases. Raises NotFound, Conflict."""
+    cases, drawn = store.projects.cases(project_id), random.SystemRandom()
+    return store.projects.join(project_id, [(person, _order(cases, drawn)) for person in people])
+
+
+def _order(cases: Sequence[ProjectCase], drawn: random.Random) -> list[str]:
+    """A drawn order of the cases: those of the qualification first."""
+    first = [case.case_id for case in cases if case.qualification]
+    others = [case.case_id for case in cases if not case.qualification]
     drawn.shuffle(first)
     drawn.shuffle(others)
-    return store.projects.join(project_id, person, (*first, *others))
+    return first + others
 
 
 def add_annotators(store: Store, project_id: str, names: Sequence[str]) -> list[Member]:
-    """Add people by name. Raises InvalidInput for one who is not known or may not label, NotFound, Conflict."""
+    """Add people by name, all or none. Raises InvalidInput for one who may not label, NotFound, Conflict."""
     store.projects.get(project_id)
-    people = [_person(store, name, place) for place, name in enumerate(names)]
-    return [join(store, project_id, person) for person in people]
+    return join(store, project_id, [_person(store, name, place) for place, name in enumerate(names)])
 
 
 def member_of(principal: Principal) -> Member:

@@ -12,7 +12,7 @@ from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.services import Services, hash_of, services_of
 from judge_service.domain.judge import Judge
 from judge_service.errors import FieldProblem, InvalidInput, JudgeServiceError, NotFound
-from judge_service.gate.audit import noted
+from judge_service.gate.audit import along, audited
 from judge_service.gate.fields import did_you_mean
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.security.roles import Permission, may
@@ -273,6 +273,7 @@ def _shown(services: Services, judge: Judge, *, new: bool) -> Response:
     },
 )
 @needs(Permission.MANAGE_JUDGES)
+@audited("set a judge")
 async def add_judge(request: Request, body: JudgeBody) -> Response:
     """Add a judge for all processes of this installation. It is opened to see that it can work; no call is made.
 
@@ -280,8 +281,8 @@ async def add_judge(request: Request, body: JudgeBody) -> Response:
     leave; a key is never sent here, only the name of the environment variable that holds it.
     """
     services = services_of(request)
-    new = await services.stored_judges.put(body, replace=False)
-    await noted(request, services.store.audit, "set a judge", body.name)
+    with along(request, services.store.audit, body.name):
+        new = await services.stored_judges.put(body, replace=False)
     return _shown(services, body, new=new)
 
 
@@ -296,14 +297,15 @@ async def add_judge(request: Request, body: JudgeBody) -> Response:
     },
 )
 @needs(Permission.MANAGE_JUDGES)
+@audited("set a judge")
 async def set_judge(request: Request, name: Name, body: JudgeBody) -> Response:
     """Add the judge of this name or replace it. Judgments of the one before stay; its hash tells them apart."""
     if body.name != name:
         message = f"the path names the judge {name!a}"
         raise InvalidInput(f"name: {message}.", fields=[FieldProblem("name", message)])
     services = services_of(request)
-    new = await services.stored_judges.put(body, replace=True)
-    await noted(request, services.store.audit, "set a judge", body.name)
+    with along(request, services.store.audit, body.name):
+        new = await services.stored_judges.put(body, replace=True)
     return _shown(services, body, new=new)
 
 
@@ -313,11 +315,12 @@ async def set_judge(request: Request, name: Name, body: JudgeBody) -> Response:
     responses={**answers("The judge that was removed.", {**_EXAMPLE, **_SET}), **problems(*GUARDED, 404, 409)},
 )
 @needs(Permission.MANAGE_JUDGES)
+@audited("removed a judge")
 async def remove_judge(request: Request, name: Name) -> dict[str, Any]:
     """Remove a judge that was set over the API. Its judgments stay, and runs that were planned with it go on."""
     services = services_of(request)
-    removed = await services.stored_judges.remove(name)
-    await noted(request, services.store.audit, "removed a judge", name)
+    with along(request, services.store.audit, name):
+        removed = await services.stored_judges.remove(name)
     return describe(services, removed, with_options=True)
 
 

@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.services import services_of
+from judge_service.domain.audit import told_key
 from judge_service.domain.principal import ApiKey, KeyName, Role
-from judge_service.gate.audit import along
+from judge_service.gate.audit import along, audited
 from judge_service.gate.route import GuardedRoute, gate_of, needs
 from judge_service.security.keys import issue
 from judge_service.security.roles import Permission
@@ -55,11 +56,12 @@ def shown(key: ApiKey) -> dict[str, Any]:
     },
 )
 @needs(Permission.MANAGE_KEYS)
+@audited("made a key")
 async def create_key(request: Request, body: KeyRequest) -> dict[str, Any]:
     """Make a key for a role. Copy `key` now: only a salted digest of it is kept."""
     key, plain = issue(body.name, body.role)
     store = services_of(request).store
-    with along(request, store.audit, "made a key", f"{key.id} ({key.name}, {key.role})"):
+    with along(request, store.audit, told_key(key)):
         await asyncio.to_thread(store.keys.add, key)
     return {**shown(key), "key": plain}
 
@@ -85,10 +87,11 @@ async def list_keys(request: Request) -> dict[str, Any]:
     },
 )
 @needs(Permission.MANAGE_KEYS)
+@audited("revoked a key")
 async def revoke_key(request: Request, key_id: KeyId) -> dict[str, Any]:
     """Revoke a key. It stops working at once here and within seconds in other processes; twice is harmless."""
     store = services_of(request).store
-    with along(request, store.audit, "revoked a key", lambda key: f"{key.id} ({key.name}, {key.role})"):
+    with along(request, store.audit, told_key):
         key = await asyncio.to_thread(store.keys.revoke, key_id)
     gate_of(request).authenticator.forget(key_id)
     return shown(key)

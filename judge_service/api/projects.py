@@ -18,7 +18,8 @@ from judge_service.annotation.projects import (
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.services import services_of
 from judge_service.domain.annotation import PersonId
-from judge_service.gate.audit import along, noted
+from judge_service.domain.audit import told_members, told_project
+from judge_service.gate.audit import along, audited
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.security.roles import Permission, may
 
@@ -94,10 +95,11 @@ class GuidelinesRequest(BaseModel):
     responses={**answers("The project.", PROJECT, status=201), **problems(*GUARDED, 400, 404, 409, 413, 415, 422)},
 )
 @needs(Permission.MANAGE_PROJECTS)
+@audited("opened a project")
 async def make_project(request: Request, body: ProjectRequest) -> dict[str, Any]:
     """Open a set version for labelling. Every case is checked for a form before anybody meets it."""
     services, principal = services_of(request), principal_of(request)
-    with along(request, services.store.audit, "opened a project", lambda made: f"{made.id} ({made.name})"):
+    with along(request, services.store.audit, told_project):
         project = await asyncio.to_thread(open_project, services.store, body, principal)
     return project.model_dump(mode="json")
 
@@ -174,10 +176,12 @@ async def read_project(request: Request, project_id: ProjectId) -> dict[str, Any
     },
 )
 @needs(Permission.MANAGE_PROJECTS)
+@audited("added people to a project")
 async def add_people(request: Request, project_id: ProjectId, body: AnnotatorsRequest) -> dict[str, Any]:
     """Add people; each gets an own random order of the cases. One who left comes back to the old order."""
     store = services_of(request).store
-    added = await asyncio.to_thread(add_annotators, store, project_id, body.annotators)
+    with along(request, store.audit, lambda added: told_members(project_id, added)):
+        added = await asyncio.to_thread(add_annotators, store, project_id, body.annotators)
     return {"items": [one.model_dump(mode="json") for one in added]}
 
 
@@ -187,9 +191,12 @@ async def add_people(request: Request, project_id: ProjectId, body: AnnotatorsRe
     responses={**answers("Done.", {"removed": "user:p5h2k8m1n4q7"}), **problems(*GUARDED, 400, 404, 413, 415, 422)},
 )
 @needs(Permission.MANAGE_PROJECTS)
+@audited("took a person out of a project")
 async def remove_person(request: Request, project_id: ProjectId, body: RemovalRequest) -> dict[str, Any]:
     """Offer a person nothing any more. Labels stay."""
-    await asyncio.to_thread(services_of(request).store.projects.leave, project_id, body.person)
+    store = services_of(request).store
+    with along(request, store.audit, f"{project_id} ({body.person})"):
+        await asyncio.to_thread(store.projects.leave, project_id, body.person)
     return {"removed": body.person}
 
 
@@ -202,10 +209,11 @@ async def remove_person(request: Request, project_id: ProjectId, body: RemovalRe
     },
 )
 @needs(Permission.MANAGE_PROJECTS)
+@audited("closed a project")
 async def close_project(request: Request, project_id: ProjectId) -> dict[str, Any]:
     """Offer and take nothing any more; drafts are kept."""
     store = services_of(request).store
-    with along(request, store.audit, "closed a project", project_id):
+    with along(request, store.audit, told_project):
         project = await asyncio.to_thread(lambda: store.projects.close(project_id, closed=True))
     return project.model_dump(mode="json")
 
@@ -216,11 +224,12 @@ async def close_project(request: Request, project_id: ProjectId) -> dict[str, An
     responses={**answers("The project.", PROJECT), **problems(*GUARDED, 404, 422)},
 )
 @needs(Permission.MANAGE_PROJECTS)
+@audited("opened a project again")
 async def reopen_project(request: Request, project_id: ProjectId) -> dict[str, Any]:
     """Go on with a closed project."""
     store = services_of(request).store
-    project = await asyncio.to_thread(lambda: store.projects.close(project_id, closed=False))
-    await noted(request, store.audit, "opened a project again", project_id)
+    with along(request, store.audit, told_project):
+        project = await asyncio.to_thread(lambda: store.projects.close(project_id, closed=False))
     return project.model_dump(mode="json")
 
 
@@ -252,8 +261,10 @@ async def read_guidelines(request: Request, project_id: ProjectId) -> dict[str, 
     },
 )
 @needs(Permission.MANAGE_PROJECTS)
+@audited("changed guidelines")
 async def change_guidelines(request: Request, project_id: ProjectId, body: GuidelinesRequest) -> dict[str, Any]:
     """Add a version; earlier ones stay readable."""
     store, principal = services_of(request).store, principal_of(request)
-    made = await asyncio.to_thread(store.projects.add_guidelines, project_id, body.text, body.note, principal.name)
+    with along(request, store.audit, lambda made: f"{project_id} (version {made.version})"):
+        made = await asyncio.to_thread(store.projects.add_guidelines, project_id, body.text, body.note, principal.name)
     return made.model_dump(mode="json") | {"html": rendered_guidelines(made.text)}

@@ -12,7 +12,7 @@ from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.services import services_of
 from judge_service.api.set_documents import FROZEN, SPENT, Reference
 from judge_service.domain.calibration_set import Split, ToldVersion
-from judge_service.gate.audit import along
+from judge_service.gate.audit import along, audited
 from judge_service.gate.route import GuardedRoute, needs
 from judge_service.security.roles import Permission
 from judge_service.sets.grouping import freeze_set, propose_groups, split_set
@@ -112,6 +112,7 @@ async def split_cases(request: Request, reference: Reference, body: SplitRequest
     },
 )
 @needs(Permission.MANAGE_SETS)
+@audited("froze a set")
 async def freeze(
     request: Request,
     reference: Reference,
@@ -123,7 +124,7 @@ async def freeze(
     """Check that nothing leaks between splits, then freeze. What leaks is listed and blocks."""
     store = services_of(request).store
     before = await on_thread(lambda: store.sets.get(reference))
-    noting = along(request, store.audit, "froze a set", before.id) if before.status == "open" else nullcontext()
+    noting = along(request, store.audit, before.id) if before.status == "open" else nullcontext()
     with noting:
         frozen = await on_thread(lambda: freeze_set(store, before.id, spend=spend))
     return answer(frozen)

@@ -21,6 +21,7 @@ from judge_service.domain.calibration_set import SetName, Split, ToldVersion
 from judge_service.errors import FieldProblem, InvalidInput, NotFound
 from judge_service.files.rows import FileKind
 from judge_service.files.writing import dump
+from judge_service.gate.audit import along, audited
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.security.roles import Permission
 from judge_service.sets.exporting import export_lines, export_parquet, label_lines, label_parquet
@@ -154,6 +155,7 @@ async def read_set(request: Request, reference: Reference) -> Response:
     },
 )
 @needs(Permission.READ_SETS)
+@audited("looked at a split")
 async def read_cases(
     request: Request,
     reference: Reference,
@@ -165,7 +167,9 @@ async def read_cases(
     store = services_of(request).store
     version = await on_thread(lambda: store.sets.get(reference))
     who = principal_of(request).id
-    lines = (dump(entry.model_dump(mode="json")) + "\n" for entry in view_cases(store, version.id, split, who=who))
+    with along(request, store.audit, f"{version.id} ({split})"):
+        entries = await on_thread(lambda: view_cases(store, version.id, split, who=who))
+    lines = (dump(entry.model_dump(mode="json")) + "\n" for entry in entries)
     return StreamingResponse(lines, media_type="application/x-ndjson")
 
 

@@ -8,9 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.services import services_of
+from judge_service.domain.audit import told_invitation, told_user
 from judge_service.domain.principal import Role
 from judge_service.domain.user import Invitation, User, UserName
-from judge_service.gate.audit import noted
+from judge_service.gate.audit import along, audited
 from judge_service.gate.people import change_user, invite
 from judge_service.gate.route import GuardedRoute, gate_of, needs, principal_of
 from judge_service.security.roles import Permission
@@ -86,14 +87,15 @@ async def list_users(request: Request) -> dict[str, Any]:
     },
 )
 @needs(Permission.MANAGE_USERS)
+@audited("disabled a person")
 async def disable_user(request: Request, user_id: UserId) -> dict[str, Any]:
     """End the user's sessions and refuse new ones. Labels stay. Twice is harmless."""
     services, principal = services_of(request), principal_of(request)
-    user = await asyncio.to_thread(lambda: change_user(services.store.users, principal, user_id, disable=True))
+    with along(request, services.store.audit, told_user):
+        user = await asyncio.to_thread(lambda: change_user(services.store.users, principal, user_id, disable=True))
     sessions = gate_of(request).sessions
     if sessions is not None:
         sessions.forget(principal=f"user:{user_id}")
-    await noted(request, services.store.audit, "disabled a person", f"{user.id} ({user.name})")
     return shown_user(user)
 
 
@@ -103,11 +105,12 @@ async def disable_user(request: Request, user_id: UserId) -> dict[str, Any]:
     responses={**answers("The user.", _USER), **problems(*GUARDED, 404, 422)},
 )
 @needs(Permission.MANAGE_USERS)
+@audited("enabled a person")
 async def enable_user(request: Request, user_id: UserId) -> dict[str, Any]:
     """Let a disabled user sign in again."""
     services, principal = services_of(request), principal_of(request)
-    user = await asyncio.to_thread(lambda: change_user(services.store.users, principal, user_id, disable=False))
-    await noted(request, services.store.audit, "enabled a person", f"{user.id} ({user.name})")
+    with along(request, services.store.audit, told_user):
+        user = await asyncio.to_thread(lambda: change_user(services.store.users, principal, user_id, disable=False))
     return shown_user(user)
 
 
@@ -125,17 +128,18 @@ async def enable_user(request: Request, user_id: UserId) -> dict[str, Any]:
     },
 )
 @needs(Permission.MANAGE_USERS)
+@audited("invited a person")
 async def make_invitation(request: Request, body: InvitationRequest) -> dict[str, Any]:
     """Make a link that lets one person choose a name and a password, once. Only a digest of it is kept."""
     services, principal = services_of(request), principal_of(request)
     if body.project is not None:
         await asyncio.to_thread(services.store.projects.get, body.project)
-    invitation, path = await asyncio.to_thread(
-        lambda: invite(
-            services.store.users, principal, role=body.role, name=body.name, project=body.project, days=body.days
+    with along(request, services.store.audit, told_invitation):
+        invitation, path = await asyncio.to_thread(
+            lambda: invite(
+                services.store.users, principal, role=body.role, name=body.name, project=body.project, days=body.days
+            )
         )
-    )
-    await noted(request, services.store.audit, "invited a person", f"{body.name or 'somebody'} as {body.role}")
     base = services.settings.public_url or str(request.base_url).rstrip("/")
     return {**shown_invitation(invitation), "link": f"{base}{path}"}
 
@@ -164,9 +168,10 @@ async def list_invitations(request: Request) -> dict[str, Any]:
     },
 )
 @needs(Permission.MANAGE_USERS)
+@audited("revoked an invitation")
 async def revoke_invitation(request: Request, invitation_id: InvitationId) -> dict[str, Any]:
     """The link works no more. A used one stays used."""
     store = services_of(request).store
-    revoked = await asyncio.to_thread(store.users.revoke_invitation, invitation_id)
-    await noted(request, store.audit, "revoked an invitation", revoked.id)
+    with along(request, store.audit, invitation_id):
+        revoked = await asyncio.to_thread(store.users.revoke_invitation, invitation_id)
     return shown_invitation(revoked)

@@ -1,16 +1,13 @@
 """`judge-service keys`: makes, lists and revokes API keys."""
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from judge_service.cli.console import Commands, note, out, say_json
 from judge_service.cli.opened import noting
 from judge_service.cli.options import DatabaseOption, JsonOption, settings_for
-
-if TYPE_CHECKING:
-    from judge_service.domain.principal import ApiKey
 
 app = typer.Typer(cls=Commands, help="Make, list and revoke API keys.", no_args_is_help=True)
 
@@ -38,6 +35,7 @@ def create_key(
     """Make an API key and show it once."""
     from pydantic import ValidationError
 
+    from judge_service.domain.audit import told_key
     from judge_service.domain.principal import Role
     from judge_service.errors import FieldProblem, InvalidInput
     from judge_service.security.keys import issue
@@ -50,7 +48,7 @@ def create_key(
         problem = FieldProblem("--name", error.errors(include_url=False, include_input=False)[0]["msg"])
         raise InvalidInput("The name of the key cannot be used.", fields=[problem]) from error
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    with Store.open(settings.database) as store, noting(store, "made a key", _told(key)):
+    with Store.open(settings.database) as store, noting(store, "made a key", told_key(key)):
         store.keys.add(key)
     if as_json:
         say_json({"id": key.id, "name": key.name, "role": key.role.value, "key": secret})
@@ -92,17 +90,11 @@ def revoke_key(
     database: DatabaseOption = None,
 ) -> None:
     """Revoke an API key: requests with it are refused from now on."""
+    from judge_service.domain.audit import told_key
     from judge_service.store import Store
 
     settings = settings_for(database)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    with (
-        Store.open(settings.database) as store,
-        noting(store, "revoked a key", _told),
-    ):
+    with Store.open(settings.database) as store, noting(store, "revoked a key", told_key):
         key = store.keys.revoke(key_id)
     typer.echo(f"Revoked {key.id} ({key.name}).")
-
-
-def _told(key: "ApiKey") -> str:
-    return f"{key.id} ({key.name}, {key.role.value})"

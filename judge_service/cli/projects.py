@@ -1,13 +1,15 @@
 """`judge-service projects`: labelling projects opened, listed, measured, closed; cases drawn from a run."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from judge_service.cli.console import Commands, note, out, say_json
-from judge_service.cli.opened import noting, with_store
+from judge_service.cli.opened import BY, noting, with_store
 from judge_service.cli.options import DatabaseOption, JsonOption
+from judge_service.cli.set_files import SplitChoice
 
 if TYPE_CHECKING:
     from judge_service.annotation.production import Sampled
@@ -20,12 +22,31 @@ app = typer.Typer(cls=Commands, help="Open, list, measure and close labelling pr
 ProjectArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the project, as in `projects list`.")]
 
 
+_OPTIONS = {
+    "name": "NAME",
+    "set": "--set",
+    "rubric": "--rubric",
+    "annotators": "--annotator",
+    "labels_wanted": "--labels",
+    "condition": "--assisted",
+    "splits": "--split",
+    "selection": "--draw",
+    "lease_minutes": "--lease",
+    "due_at": "--due",
+}
+"""Fields of a project that are no option's name."""
+
+
 @app.command("open")
 def open_(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What people read.")],
     reference: Annotated[str, typer.Option("--set", metavar="NAME@V", help="An open set version.")],
+    rubric: Annotated[
+        str | None, typer.Option("--rubric", metavar="NAME@V", help="What people label by. Default: the set's.")
+    ] = None,
     annotators: Annotated[
-        list[str] | None, typer.Option("--annotator", metavar="NAME", help="A person who labels. May be repeated.")
+        list[str] | None,
+        typer.Option("--annotator", metavar="NAME", help="A person, or the id of an API key. May be repeated."),
     ] = None,
     labels: Annotated[int, typer.Option("--labels", metavar="N", help="Labels of different people per case.")] = 2,
     overlap: Annotated[
@@ -34,43 +55,100 @@ def open_(
     assisted: Annotated[
         bool, typer.Option("--assisted", help="Show verdicts of judges: such labels enter no headline number.")
     ] = False,
+    splits: Annotated[
+        list[SplitChoice] | None,
+        typer.Option("--split", metavar="SPLIT", help="Only cases of this split. May be repeated. Default: all."),
+    ] = None,
     guidelines: Annotated[
         Path | None, typer.Option("--guidelines", metavar="FILE", exists=True, dir_okay=False, help="Markdown.")
     ] = None,
+    qualification: Annotated[
+        Path | None,
+        typer.Option(
+            "--qualification",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Cases with a known answer, labelled first: JSON lines with `input` and `label`.",
+        ),
+    ] = None,
     draw: Annotated[int | None, typer.Option("--draw", metavar="N", help="Only N cases, drawn.")] = None,
     uncertain: Annotated[
-        bool, typer.Option("--uncertain", help="Draw uncertain cases with higher probability.")
+        bool, typer.Option("--uncertain", help="With --draw: uncertain cases have a higher probability.")
     ] = False,
+    lease: Annotated[
+        float, typer.Option("--lease", metavar="MINUTES", help="How long an offered case is held for a person.")
+    ] = 60.0,
+    due: Annotated[
+        str, typer.Option("--due", metavar="DAY", help="Done by the end of this day (UTC), such as 2026-05-31.")
+    ] = "",
     database: DatabaseOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Open a set version for labelling and print the project's id."""
 
-    def work(store: "Store") -> str:
+    def work(store: "Store") -> "Project":
         from pydantic import ValidationError
 
+        from judge_service.annotation.entries import end_of, known_answers
         from judge_service.annotation.projects import ProjectRequest, open_project
+        from judge_service.domain.audit import told_project
         from judge_service.domain.principal import Principal, Role
-        from judge_service.errors import InvalidInput
+        from judge_service.errors import FieldProblem, InvalidInput
         from judge_service.judging.cases import field_problems
 
-        fields = {
-            "name": name,
-            "set": reference,
-            "annotators": annotators or [],
-            "labels_wanted": labels,
-            "overlap": overlap,
-            "condition": "assisted" if assisted else "blind",
-            "guidelines": "" if guidelines is None else guidelines.read_text(encoding="utf-8"),
-            "selection": None if draw is None else {"n": draw, "by": "uncertain" if uncertain else "random"},
-        }
+        if uncertain and draw is None:
+            message = "needs --draw N: how many cases are drawn"
+            raise InvalidInput(f"--uncertain {message}.", fields=[FieldProblem("--uncertain", message)])
         try:
-            request = ProjectRequest.model_validate(fields)
-        except ValidationError as error:
-            raise InvalidInput(fields=field_problems(error)) from None
-        by = Principal(key_id="commandline0", name="command line", role=Role.ADMIN)
-        return open_project(store, request, by).id
+            fields = {
+                "name": name,
+                "set": reference,
+                "rubric": rubric,
+                "annotators": annotators or [],
+                "labels_wanted": labels,
+                "overlap": overlap,
+                "condition": "assisted" if assisted else "blind",
+                "splits": [split.value for split in splits or ()],
+                "guidelines": _text(guidelines, "guidelines"),
+                "qualification": known_answers(_text(qualification, "qualification")),
+                "selection": None if draw is None else {"n": draw, "by": "uncertain" if uncertain else "random"},
+                "lease_minutes": lease,
+                "due_at": end_of(due),
+            }
+            try:
+                request = ProjectRequest.model_validate(fields)
+            except ValidationError as error:
+                raise InvalidInput(fields=field_problems(error)) from None
+            by = Principal(key_id="commandline0", name=BY, role=Role.ADMIN)
+            with noting(store, "opened a project", told_project):
+                return open_project(store, request, by)
+        except InvalidInput as error:
+            said = [FieldProblem(_option(problem.path), problem.message) for problem in error.fields]
+            raise InvalidInput(error.message, fields=said) from None
 
-    typer.echo(with_store(database, work))
+    project = with_store(database, work)
+    if as_json:
+        say_json(project.model_dump(mode="json"))
+        return
+    typer.echo(project.id)
+
+
+def _text(file: Path | None, field: str) -> str:
+    """The text of a file, empty without one. Raises InvalidInput on `field` when it is not UTF-8."""
+    from judge_service.errors import FieldProblem, InvalidInput
+
+    try:
+        return "" if file is None else file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        message = f"{file} is not UTF-8. Save it as UTF-8."
+        raise InvalidInput(message, fields=[FieldProblem(field, message)]) from None
+
+
+def _option(path: str) -> str:
+    """What was typed for a field: the option, and the place inside of what it gave."""
+    field = re.split(r"[.\[:]", path, maxsplit=1)[0]
+    return _OPTIONS.get(field, f"--{field}") + path.removeprefix(field)
 
 
 @app.command("list")
@@ -125,7 +203,9 @@ def close(project_id: ProjectArgument, database: DatabaseOption = None) -> None:
     """Offer and take nothing any more; drafts are kept."""
 
     def work(store: "Store") -> "Project":
-        with noting(store, "closed a project", project_id):
+        from judge_service.domain.audit import told_project
+
+        with noting(store, "closed a project", told_project):
             return store.projects.close(project_id, closed=True)
 
     project = with_store(database, work)

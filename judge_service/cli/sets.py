@@ -12,7 +12,7 @@ import typer
 
 from judge_service.cli import set_imports, set_versions
 from judge_service.cli.console import Commands, note, out, say_json
-from judge_service.cli.opened import with_store
+from judge_service.cli.opened import BY, noting, with_store
 from judge_service.cli.options import DatabaseOption, JsonOption
 from judge_service.cli.set_files import (
     KindOption,
@@ -109,7 +109,10 @@ def show_set(
             from judge_service.sets.versions import view_cases
 
             wanted = None if split is None else Split(split.value)
-            for entry in view_cases(store, name, wanted, who="command line"):
+            version = store.sets.get(name)
+            with noting(store, "looked at a split", f"{version.id} ({wanted})"):
+                entries = view_cases(store, version.id, wanted, who=BY)
+            for entry in entries:
                 typer.echo(dump(entry.model_dump(mode="json")))
 
         with_store(database, print_cases)

@@ -35,6 +35,7 @@ def add_user(name: NameArgument, role: RoleOption = RoleChoice.ANNOTATE, databas
     """Add a person; the password is asked for, or read from standard input."""
     from datetime import UTC, datetime
 
+    from judge_service.domain.audit import told_user
     from judge_service.domain.principal import Role
     from judge_service.domain.user import User
     from judge_service.gate.signing_in import checked_name, checked_password
@@ -55,7 +56,7 @@ def add_user(name: NameArgument, role: RoleOption = RoleChoice.ANNOTATE, databas
     )
     with (
         Store.open(settings.database) as store,
-        noting(store, "added a person", f"{user.id} ({user.name}) as {user.role.value}"),
+        noting(store, "added a person", f"{told_user(user)} as {user.role.value}"),
     ):
         store.users.add(user)
     typer.echo(f"Added {user.name} with role {user.role.value}.")
@@ -72,7 +73,9 @@ def invite_user(
     """Make a link that lets one person choose a name and a password, once."""
     from datetime import UTC, datetime, timedelta
 
+    from judge_service.domain.audit import told_invitation
     from judge_service.domain.principal import Role
+    from judge_service.errors import FieldProblem, InvalidInput, NotFound
     from judge_service.gate.signing_in import checked_name
     from judge_service.security.sessions import new_invitation
     from judge_service.store import Store
@@ -87,11 +90,15 @@ def invite_user(
         project=project,
         life=timedelta(days=days),
     )
-    with (
-        Store.open(settings.database) as store,
-        noting(store, "invited a person", f"{invitation.name or 'somebody'} as {role.value}"),
-    ):
-        store.users.invite(invitation)
+    with Store.open(settings.database) as store:
+        if project is not None:
+            try:
+                store.projects.get(project)
+            except NotFound:
+                message = f"There is no project {project!a}. See: judge-service projects list"
+                raise InvalidInput(message, fields=[FieldProblem("--project", message)]) from None
+        with noting(store, "invited a person", told_invitation):
+            store.users.invite(invitation)
     typer.echo(f"{settings.public_url or ''}/invitations/{token}")
     note(f"For one {role.value}, until {invitation.expires_at:%Y-%m-%d %H:%M} UTC. It cannot be shown again.")
 
@@ -125,6 +132,7 @@ def list_users(database: DatabaseOption = None, as_json: JsonOption = False) -> 
 @app.command("password")
 def set_password(name: NameArgument, database: DatabaseOption = None) -> None:
     """Set a person's password, asked for or read from standard input; their sessions end."""
+    from judge_service.domain.audit import told_user
     from judge_service.gate.signing_in import checked_password
     from judge_service.security.passwords import hash_password
     from judge_service.store import Store
@@ -134,7 +142,7 @@ def set_password(name: NameArgument, database: DatabaseOption = None) -> None:
     with Store.open(settings.database) as store:
         user = _named(store, name)
         hashed = hash_password(checked_password(_password(), user.name))
-        with noting(store, "set a password", f"{user.id} ({user.name})"):
+        with noting(store, "set a password", told_user):
             store.users.set_password(user.id, hashed)
     typer.echo(f"{user.name} has a new password.")
 
@@ -146,6 +154,7 @@ def set_role(
     database: DatabaseOption = None,
 ) -> None:
     """Change what a person may do."""
+    from judge_service.domain.audit import told_user
     from judge_service.domain.principal import Role
     from judge_service.store import Store
 
@@ -153,7 +162,7 @@ def set_role(
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     with Store.open(settings.database) as store:
         user = _named(store, name)
-        with noting(store, "changed a role", f"{user.id} ({user.name}) to {role.value}"):
+        with noting(store, "changed a role", f"{told_user(user)} to {role.value}"):
             user = store.users.set_role(user.id, Role(role.value))
     typer.echo(f"{user.name} has the role {user.role.value}.")
 
@@ -161,13 +170,14 @@ def set_role(
 @app.command("disable")
 def disable_user(name: NameArgument, database: DatabaseOption = None) -> None:
     """End a person's sessions and refuse new ones; their labels stay."""
+    from judge_service.domain.audit import told_user
     from judge_service.store import Store
 
     settings = settings_for(database)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     with Store.open(settings.database) as store:
         user = _named(store, name)
-        with noting(store, "disabled a person", f"{user.id} ({user.name})"):
+        with noting(store, "disabled a person", told_user):
             user = store.users.disable(user.id)
     typer.echo(f"{user.name} is disabled.")
 
@@ -175,13 +185,14 @@ def disable_user(name: NameArgument, database: DatabaseOption = None) -> None:
 @app.command("enable")
 def enable_user(name: NameArgument, database: DatabaseOption = None) -> None:
     """Let a disabled person sign in again."""
+    from judge_service.domain.audit import told_user
     from judge_service.store import Store
 
     settings = settings_for(database)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     with Store.open(settings.database) as store:
         user = _named(store, name)
-        with noting(store, "enabled a person", f"{user.id} ({user.name})"):
+        with noting(store, "enabled a person", told_user):
             user = store.users.enable(user.id)
     typer.echo(f"{user.name} can sign in.")
 

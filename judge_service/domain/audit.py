@@ -1,8 +1,13 @@
-"""The audit log: who did what to which thing, when. Never a secret, never the text of a case."""
+"""The audit log: who did what to which thing, when, and how it names things. Never a secret, never a case's text."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from judge_service.domain.annotation import Member, Project
+from judge_service.domain.principal import ApiKey
+from judge_service.domain.user import Invitation, User
 
 
 class AuditEntry(BaseModel):
@@ -16,3 +21,29 @@ class AuditEntry(BaseModel):
     who: str = Field(max_length=200)
     what: str = Field(min_length=1, max_length=200)
     object: str = Field(max_length=500)
+
+
+def told_key(key: ApiKey) -> str:
+    """A key by its public id, name and role."""
+    return f"{key.id} ({key.name}, {key.role})"
+
+
+def told_user(user: User) -> str:
+    """A user by id and name."""
+    return f"{user.id} ({user.name})"
+
+
+def told_invitation(invitation: Invitation) -> str:
+    """An invitation by its id: for whom, as what, and into which project."""
+    into = "" if invitation.project is None else f" into project {invitation.project}"
+    return f"{invitation.id} ({invitation.name or 'somebody'} as {invitation.role}{into})"
+
+
+def told_project(project: Project) -> str:
+    """A project by id and name."""
+    return f"{project.id} ({project.name})"
+
+
+def told_members(project_id: str, people: Sequence[Member]) -> str:
+    """People of a project by their names."""
+    return f"{project_id} ({', '.join(one.name for one in people)})"

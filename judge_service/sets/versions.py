@@ -142,16 +142,14 @@ def view_cases(
     """The cases for a person to look at. Looking at a case that is a test is recorded, and spends it everywhere.
 
     A test is a case of a frozen release split, in a copy or an open version too. Without `split` the tests stay closed:
-    they are left out.
+    they are left out. What is recorded is so before the first case is given. Raises NotFound.
     """
     version = store.sets.get(reference)
     if split is None:
-        yield from store.sets.cases(version.id, closed=False)
-        return
+        return store.sets.cases(version.id, closed=False)
     if next(store.sets.cases(version.id, split, closed=True), None) is not None:
         # Read before the note: afterwards the same cases count as development.
         entries = list(store.sets.cases(version.id, split))
         store.sets.record_use(version.id, split, None, UsePurpose.VIEWED, now or datetime.now(UTC), note=who)
-        yield from entries
-        return
-    yield from store.sets.cases(version.id, split)
+        return iter(entries)
+    return store.sets.cases(version.id, split)

@@ -54,6 +54,10 @@ def check_guidelines(text: str, note: str) -> None:
             raise InvalidInput(f"{name}: {message}.", fields=[FieldProblem(name, message)])
 
 
+Joining = tuple[Member, Sequence[str]]
+"""A person who joins a project, and the ids of its cases in the order drawn for that person."""
+
+
 @dataclass(frozen=True, slots=True)
 class WaitingCase:
     """A case with labels that differ: `n` labels, how many people gave each, most first, and the newest one's time."""
@@ -71,8 +75,13 @@ class Projects:
         self._database = database
         self._clock = clock
 
-    def create(self, project: Project, cases: Sequence[ProjectCase], guidelines: Guidelines) -> Project:
-        """Store a project with its cases and first guidelines. Raises Conflict when its set is frozen."""
+    def create(
+        self, project: Project, cases: Sequence[ProjectCase], guidelines: Guidelines, people: Sequence[Joining] = ()
+    ) -> Project:
+        """Store a project with its cases, first guidelines and people.
+
+        Raises Conflict when its set is frozen or two people have one name.
+        """
 
         def work(connection: Connection) -> Project:
             open_version(connection, project.set_id)
@@ -85,6 +94,8 @@ class Projects:
                     insert(PROJECT_CASES), [{"project_id": project.id} | one.model_dump() for one in chunk]
                 )
             connection.execute(insert(GUIDELINES), {"project_id": project.id} | guidelines.model_dump())
+            for member, order in people:
+                _join(connection, project.id, member, order)
             return project
 
         return self._database.write(work)
@@ -132,40 +143,27 @@ class Projects:
             raise NotFound("This project has no such case.")
         return project_case(row)
 
-    def join(self, project_id: str, member: Member, order: Iterable[str]) -> Member:
-        """Add a person with the drawn order of the project's cases; one who left comes back to the old order.
+    def join(self, project_id: str, people: Sequence[Joining]) -> list[Member]:
+        """Add people, all or none, each with the drawn order; one who left comes back to the old order.
 
-        Raises Conflict when another person of the project has the name.
+        Raises NotFound; Conflict when another person of the project has the name.
         """
 
-        def work(connection: Connection) -> Member:
+        def work(connection: Connection) -> list[Member]:
             project_row(connection, project_id)
-            mine = (MEMBERS.c.project_id == project_id) & (MEMBERS.c.person == member.person)
-            row = connection.execute(select(MEMBERS).where(mine)).mappings().one_or_none()
-            if row is not None:
-                connection.execute(update(MEMBERS).where(mine).values(left_at=None))
-                return _member(row).model_copy(update={"left_at": None})
-            try:
-                with connection.begin_nested():
-                    connection.execute(insert(MEMBERS), {"project_id": project_id} | member.model_dump())
-            except IntegrityError:
-                raise Conflict(f"Somebody named {member.name!r} belongs to this project already.") from None
-            rows = (
-                {"project_id": project_id, "person": member.person, "position": place, "case_id": case_id}
-                for place, case_id in enumerate(order)
-            )
-            for chunk in chunks(rows, CHUNK):
-                connection.execute(insert(ORDERS), chunk)
-            return member
+            return [_join(connection, project_id, member, order) for member, order in people]
 
         return self._database.write(work)
 
     def leave(self, project_id: str, person: str) -> None:
         """Offer a person nothing any more; labels stay. Raises NotFound when the person is no member."""
         mine = (MEMBERS.c.project_id == project_id) & (MEMBERS.c.person == person) & MEMBERS.c.left_at.is_(None)
-        change = update(MEMBERS).where(mine).values(left_at=self._clock())
-        if self._database.write(lambda connection: connection.execute(change).rowcount) == 0:
-            raise NotFound("This person does not belong to the project.")
+
+        def work(connection: Connection) -> None:
+            if not connection.execute(update(MEMBERS).where(mine).values(left_at=self._clock())).rowcount:
+                raise NotFound("This person does not belong to the project.")
+
+        self._database.write(work)
 
     def members(self, project_id: str) -> list[Member]:
         """Everybody of a project, by the time of joining; those who left too."""
@@ -273,6 +271,26 @@ class Projects:
             rows = connection.execute(query).mappings().all()
         found = [Adjudication.model_validate(dict(row)) for row in rows]
         return sorted(found, key=lambda one: (one.at, one.id))
+
+
+def _join(connection: Connection, project_id: str, member: Member, order: Iterable[str]) -> Member:
+    mine = (MEMBERS.c.project_id == project_id) & (MEMBERS.c.person == member.person)
+    row = connection.execute(select(MEMBERS).where(mine)).mappings().one_or_none()
+    if row is not None:
+        connection.execute(update(MEMBERS).where(mine).values(left_at=None))
+        return _member(row).model_copy(update={"left_at": None})
+    try:
+        with connection.begin_nested():
+            connection.execute(insert(MEMBERS), {"project_id": project_id} | member.model_dump())
+    except IntegrityError:
+        raise Conflict(f"Somebody named {member.name!r} belongs to this project already.") from None
+    rows = (
+        {"project_id": project_id, "person": member.person, "position": place, "case_id": case_id}
+        for place, case_id in enumerate(order)
+    )
+    for chunk in chunks(rows, CHUNK):
+        connection.execute(insert(ORDERS), chunk)
+    return member
 
 
 def _counted(project: Project) -> Any:

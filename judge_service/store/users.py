@@ -70,8 +70,12 @@ class Users:
     def invite(self, invitation: Invitation) -> Invitation:
         """Store a new invitation."""
         fields = invitation.model_dump() | {"role": invitation.role.value}
-        self._database.write(lambda connection: connection.execute(insert(INVITATIONS), fields).rowcount)
-        return invitation
+
+        def work(connection: Connection) -> Invitation:
+            connection.execute(insert(INVITATIONS), fields)
+            return invitation
+
+        return self._database.write(work)
 
     def invitation(self, digest: str) -> Invitation | None:
         """An invitation by the digest of its token, used and expired ones too."""

@@ -7,9 +7,10 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import ValidationError
 
+from judge_service.domain.audit import told_key
 from judge_service.domain.principal import Role
 from judge_service.errors import FieldProblem, InvalidInput
-from judge_service.gate.audit import along
+from judge_service.gate.audit import along, audited
 from judge_service.gate.route import GuardedRoute, gate_of, needs
 from judge_service.security.keys import issue
 from judge_service.security.roles import Permission
@@ -65,6 +66,7 @@ async def _keys(
 
 @router.post("/keys")
 @needs(Permission.MANAGE_KEYS)
+@audited("made a key")
 async def make_key(request: Request) -> HTMLResponse:
     """Make a key and show it, this once."""
     store = services_of(request).store
@@ -79,17 +81,18 @@ async def make_key(request: Request) -> HTMLResponse:
             raise InvalidInput(fields=[FieldProblem("name", message)]) from None
     except InvalidInput as error:
         return await _keys(request, refused(error, "No key was made.", ("name", "role"), "name"), said=fields)
-    with along(request, store.audit, "made a key", f"{key.id} ({key.name}, {key.role})"):
+    with along(request, store.audit, told_key(key)):
         await asyncio.to_thread(store.keys.add, key)
     return await _keys(request, made=(key.name, plain))
 
 
 @router.post("/keys/{key_id}/revoke")
 @needs(Permission.MANAGE_KEYS)
+@audited("revoked a key")
 async def revoke_key(request: Request, key_id: Annotated[str, Path(pattern=r"^[a-z0-9]{12}$")]) -> Response:
     """Revoke a key at once."""
     store = services_of(request).store
-    with along(request, store.audit, "revoked a key", lambda key: f"{key.id} ({key.name}, {key.role})"):
+    with along(request, store.audit, told_key):
         await asyncio.to_thread(store.keys.revoke, key_id)
     gate = gate_of(request)
     gate.authenticator.forget(key_id)

@@ -4,21 +4,21 @@ Owns the form. What a project may be, and every draw, is `annotation.projects`'.
 """
 
 import asyncio
-import json
 import re
-from datetime import UTC, date, datetime, time
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import ValidationError
 
+from judge_service.annotation.entries import end_of, known_answers
 from judge_service.annotation.projects import ProjectRequest, open_project
 from judge_service.domain.annotation import Project
+from judge_service.domain.audit import told_project
 from judge_service.domain.calibration_set import LabelCondition, Split
 from judge_service.domain.principal import Principal
 from judge_service.errors import FieldProblem, InvalidInput, JudgeServiceError, NotFound
-from judge_service.gate.audit import noted
+from judge_service.gate.audit import along, audited
 from judge_service.gate.fields import field_problems
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.security.roles import Permission
@@ -89,6 +89,7 @@ async def _opening(
 
 @router.post("/projects/new")
 @needs(Permission.MANAGE_PROJECTS)
+@audited("opened a project")
 async def open_it(request: Request) -> Response:
     """Open the project, or show its guidelines as people would read them."""
     store, principal = services_of(request).store, principal_of(request)
@@ -98,13 +99,13 @@ async def open_it(request: Request) -> Response:
         return await _opening(request, said, people, splits, preview=True)
     try:
         wanted = _request(said, people, splits)
-        project = await asyncio.to_thread(lambda: _once(store, said["id"], wanted, principal))
+        with along(request, store.audit, told_project):
+            project = await asyncio.to_thread(lambda: _once(store, said["id"], wanted, principal))
     except JudgeServiceError as error:
         if isinstance(error, NotFound):
             # The set that was chosen is gone, or was never there: an entry of this form.
             error = InvalidInput(fields=[FieldProblem("set", error.message)])
         return await _opening(request, said, people, splits, refused(error, _SAFE, _FIELDS, "name"))
-    await noted(request, store.audit, "opened a project", f"{project.id} ({project.name})")
     return RedirectResponse(f"/projects/{project.id}", status_code=303)
 
 
@@ -152,8 +153,8 @@ def _request(said: dict[str, str], people: tuple[str, ...], splits: tuple[str, .
         n = number("selected", 1, 1_000_000, "The number of cases")
         fields["selection"] = {"n": n, "by": said["selection"]}
     try:
-        fields["qualification"] = _known_answers(said["qualification"])
-        fields["due_at"] = _due(said["due_at"])
+        fields["qualification"] = known_answers(said["qualification"])
+        fields["due_at"] = end_of(said["due_at"])
     except InvalidInput as error:
         problems.extend(error.fields)
     if problems:
@@ -163,30 +164,3 @@ def _request(said: dict[str, str], people: tuple[str, ...], splits: tuple[str, .
     except ValidationError as error:
         found = field_problems(error.errors(include_url=False, include_input=False))
         raise InvalidInput(fields=found) from None
-
-
-def _known_answers(text: str) -> list[Any]:
-    """One JSON object a line. Raises InvalidInput naming the line."""
-    found = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            one = json.loads(line)
-        except (ValueError, RecursionError):
-            message = f"Line {number} of the known answers is not a JSON object."
-            raise InvalidInput(fields=[FieldProblem("qualification", message)]) from None
-        found.append(one)
-    return found
-
-
-def _due(text: str) -> datetime | None:
-    """The end of a day in UTC. Raises InvalidInput for what is no date."""
-    if not text.strip():
-        return None
-    try:
-        day = date.fromisoformat(text.strip())
-    except ValueError:
-        message = "The due date must be a date such as 2026-05-31."
-        raise InvalidInput(fields=[FieldProblem("due_at", message)]) from None
-    return datetime.combine(day, time(23, 59), UTC)

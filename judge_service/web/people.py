@@ -12,9 +12,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from judge_service.annotation.projects import join
 from judge_service.domain.annotation import Member
+from judge_service.domain.audit import told_invitation, told_user
 from judge_service.domain.principal import Role
 from judge_service.errors import FieldProblem, Forbidden, InvalidInput, JudgeServiceError, RateLimited
-from judge_service.gate.audit import noted
+from judge_service.gate.audit import along, audited
 from judge_service.gate.authentication import address_of
 from judge_service.gate.people import change_user, invite
 from judge_service.gate.problem import RETRY_AFTER_S
@@ -144,22 +145,24 @@ def _invitation(
 
 @router.post("/invitations/{token}")
 @public
+@audited("accepted an invitation")
 async def accept_invitation(request: Request, token: str) -> Response:
     """Make the user and sign in."""
     _sessions(request).check_site(request)
     fields = await text_fields(request, "name", "password")
     signing_in, address = services_of(request).signing_in, address_of(request)
     invitation = await signing_in.invitation(token, address=address)
+    store, by = services_of(request).store, (f"invitation:{invitation.id}", fields["name"].strip())
     try:
-        session, user, used = await signing_in.accept(token, fields["name"], fields["password"], address=address)
+        with along(request, store.audit, lambda used: f"{used.used_by} as {used.role.value}", by=by):
+            session, user, used = await signing_in.accept(token, fields["name"], fields["password"], address=address)
     except JudgeServiceError as error:
         if error.status not in (409, 422):
             raise
         return _invitation(request, token, invitation.role, fields["name"][:120], error)
     if used.project is not None:
-        store, project = services_of(request).store, used.project
         person = Member(person=f"user:{user.id}", name=user.name, joined_at=user.created_at)
-        await asyncio.to_thread(lambda: join(store, project, person))
+        await asyncio.to_thread(join, store, used.project, [person])
     return await _begin(request, session, "/" if used.project is None else f"/label/{used.project}")
 
 
@@ -190,6 +193,7 @@ async def _people(request: Request, *, link: str | None = None, error: JudgeServ
 
 @router.post("/people/invite")
 @needs(Permission.MANAGE_USERS)
+@audited("invited a person")
 async def invite_person(request: Request) -> HTMLResponse:
     """Make an invitation and show its link once."""
     services, principal = services_of(request), principal_of(request)
@@ -198,30 +202,47 @@ async def invite_person(request: Request) -> HTMLResponse:
         if fields["role"] not in list(Role):
             raise InvalidInput("Choose a role.", fields=[FieldProblem("role", "Choose a role.")])
         name = checked_name(fields["name"]) if fields["name"].strip() else None
-        _, path = await asyncio.to_thread(
-            lambda: invite(services.store.users, principal, role=Role(fields["role"]), name=name, project=None, days=7)
-        )
+        role = Role(fields["role"])
+        with along(request, services.store.audit, told_invitation):
+            _, path = await asyncio.to_thread(
+                lambda: invite(services.store.users, principal, role=role, name=name, project=None, days=7)
+            )
     except (InvalidInput, Forbidden) as error:
         return await _people(request, error=error)
-    await noted(request, services.store.audit, "invited a person", f"{name or 'somebody'} as {fields['role']}")
     base = services.settings.public_url or str(request.base_url).rstrip("/")
     return await _people(request, link=f"{base}{path}")
 
 
-@router.post("/people/{user_id}/{what}")
+@router.post("/people/{user_id}/disable")
 @needs(Permission.MANAGE_USERS)
-async def change_person(request: Request, user_id: str, what: str) -> Response:
-    """Disable or enable a person, or revoke an invitation."""
-    services, principal = services_of(request), principal_of(request)
-    if what == "revoke":
-        await asyncio.to_thread(services.store.users.revoke_invitation, user_id)
-        await noted(request, services.store.audit, "revoked an invitation", user_id)
-    elif what in ("disable", "enable"):
-        await asyncio.to_thread(
-            lambda: change_user(services.store.users, principal, user_id, disable=what == "disable")
-        )
-        _sessions(request).forget(principal=f"user:{user_id}")
-        await noted(request, services.store.audit, f"{what}d a person", user_id)
-    else:
-        raise InvalidInput(fields=[FieldProblem("what", "must be disable, enable or revoke")])
+@audited("disabled a person")
+async def disable_person(request: Request, user_id: str) -> Response:
+    """End a person's sessions and refuse new ones."""
+    return await _change(request, user_id, disable=True)
+
+
+@router.post("/people/{user_id}/enable")
+@needs(Permission.MANAGE_USERS)
+@audited("enabled a person")
+async def enable_person(request: Request, user_id: str) -> Response:
+    """Let a disabled person sign in again."""
+    return await _change(request, user_id, disable=False)
+
+
+async def _change(request: Request, user_id: str, *, disable: bool) -> Response:
+    store, principal = services_of(request).store, principal_of(request)
+    with along(request, store.audit, told_user):
+        await asyncio.to_thread(lambda: change_user(store.users, principal, user_id, disable=disable))
+    _sessions(request).forget(principal=f"user:{user_id}")
+    return _go("/people")
+
+
+@router.post("/people/{invitation_id}/revoke")
+@needs(Permission.MANAGE_USERS)
+@audited("revoked an invitation")
+async def revoke_invitation(request: Request, invitation_id: str) -> Response:
+    """The link works no more."""
+    store = services_of(request).store
+    with along(request, store.audit, invitation_id):
+        await asyncio.to_thread(store.users.revoke_invitation, invitation_id)
     return _go("/people")

@@ -14,10 +14,11 @@ from markupsafe import Markup
 
 from judge_service.annotation.projects import add_annotators, rendered_guidelines
 from judge_service.annotation.quality import FEWEST_PAIRS, quality
+from judge_service.domain.audit import told_invitation, told_members, told_project
 from judge_service.domain.principal import Role
 from judge_service.domain.user import User
 from judge_service.errors import FieldProblem, InvalidInput, JudgeServiceError
-from judge_service.gate.audit import along, noted
+from judge_service.gate.audit import along, audited
 from judge_service.gate.people import invite
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.gate.signing_in import checked_name
@@ -112,33 +113,37 @@ def _back(project_id: str, part: str = "") -> RedirectResponse:
 
 @router.post("/projects/{project_id}/close")
 @needs(Permission.MANAGE_PROJECTS)
+@audited("closed a project")
 async def close_project(request: Request, project_id: ProjectId) -> Response:
     """Offer and take nothing any more."""
     store = services_of(request).store
-    with along(request, store.audit, "closed a project", project_id):
+    with along(request, store.audit, told_project):
         await asyncio.to_thread(lambda: store.projects.close(project_id, closed=True))
     return _back(project_id)
 
 
 @router.post("/projects/{project_id}/reopen")
 @needs(Permission.MANAGE_PROJECTS)
+@audited("opened a project again")
 async def reopen_project(request: Request, project_id: ProjectId) -> Response:
     """Go on."""
     store = services_of(request).store
-    with along(request, store.audit, "opened a project again", project_id):
+    with along(request, store.audit, told_project):
         await asyncio.to_thread(lambda: store.projects.close(project_id, closed=False))
     return _back(project_id)
 
 
 @router.post("/projects/{project_id}/annotators")
 @needs(Permission.MANAGE_PROJECTS)
+@audited("added people to a project")
 async def add_people(request: Request, project_id: ProjectId) -> Response:
     """Add people who can sign in already."""
-    names = await text_list(request, "annotators")
+    store, names = services_of(request).store, await text_list(request, "annotators")
     try:
         if not names:
             raise InvalidInput(fields=[FieldProblem("annotators", "Choose at least one person.")])
-        await asyncio.to_thread(add_annotators, services_of(request).store, project_id, names)
+        with along(request, store.audit, lambda added: told_members(project_id, added)):
+            await asyncio.to_thread(add_annotators, store, project_id, names)
     except JudgeServiceError as error:
         problems = refused(error, _SAFE, ("annotators",), "annotators")
         return await _project(request, project_id, problems=problems)
@@ -147,15 +152,19 @@ async def add_people(request: Request, project_id: ProjectId) -> Response:
 
 @router.post("/projects/{project_id}/annotators/remove")
 @needs(Permission.MANAGE_PROJECTS)
+@audited("took a person out of a project")
 async def remove_person(request: Request, project_id: ProjectId) -> Response:
     """Offer a person nothing any more. Labels stay."""
     fields = await text_fields(request, "person")
-    await asyncio.to_thread(services_of(request).store.projects.leave, project_id, fields["person"])
+    store = services_of(request).store
+    with along(request, store.audit, f"{project_id} ({fields['person']})"):
+        await asyncio.to_thread(store.projects.leave, project_id, fields["person"])
     return _back(project_id, "#people")
 
 
 @router.post("/projects/{project_id}/invite")
 @needs(Permission.MANAGE_USERS)
+@audited("invited a person")
 async def invite_person(request: Request, project_id: ProjectId) -> Response:
     """Make a link for one new person, who joins this project with it."""
     services, principal = services_of(request), principal_of(request)
@@ -163,19 +172,21 @@ async def invite_person(request: Request, project_id: ProjectId) -> Response:
     await asyncio.to_thread(services.store.projects.get, project_id)
     try:
         name = checked_name(fields["name"]) if fields["name"].strip() else None
-        _, path = await asyncio.to_thread(
-            lambda: invite(services.store.users, principal, role=Role.ANNOTATE, name=name, project=project_id, days=7)
-        )
+        users = services.store.users
+        with along(request, services.store.audit, told_invitation):
+            _, path = await asyncio.to_thread(
+                lambda: invite(users, principal, role=Role.ANNOTATE, name=name, project=project_id, days=7)
+            )
     except JudgeServiceError as error:
         problems = refused(error, "No link was made.", ("name",), "name")
         return await _project(request, project_id, problems=problems, entries={"name": fields["name"]})
-    await noted(request, services.store.audit, "invited a person", f"{name or 'somebody'} to project {project_id}")
     base = services.settings.public_url or str(request.base_url).rstrip("/")
     return await _project(request, project_id, link=f"{base}{path}")
 
 
 @router.post("/projects/{project_id}/guidelines")
 @needs(Permission.MANAGE_PROJECTS)
+@audited("changed guidelines")
 async def change_guidelines(request: Request, project_id: ProjectId) -> Response:
     """Show the entries as a person would read them, or keep them as a new version with what changed."""
     store, principal = services_of(request).store, principal_of(request)
@@ -199,5 +210,6 @@ async def change_guidelines(request: Request, project_id: ProjectId) -> Response
     if fields["do"] != "save":
         return await _project(request, project_id, entries=entries)
     note = fields["note"].strip()
-    await asyncio.to_thread(store.projects.add_guidelines, project_id, fields["text"], note, principal.name)
+    with along(request, store.audit, lambda made: f"{project_id} (version {made.version})"):
+        await asyncio.to_thread(store.projects.add_guidelines, project_id, fields["text"], note, principal.name)
     return _back(project_id, "#guidelines")

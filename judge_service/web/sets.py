@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from calibration.power import tier
 from judge_service.domain.calibration_set import SetName, Split, UsePurpose
 from judge_service.errors import Conflict, FieldProblem, InvalidInput, JudgeServiceError
-from judge_service.gate.audit import along, noted
+from judge_service.gate.audit import along, audited
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.security.roles import Permission
 from judge_service.sets.grouping import freeze_set, propose_groups, split_set
@@ -199,6 +199,7 @@ async def next_version(request: Request, reference: Reference) -> Response:
 
 @router.post("/sets/{reference}/freeze")
 @needs(Permission.MANAGE_SETS)
+@audited("froze a set")
 async def freeze(request: Request, reference: Reference) -> Response:
     """Freeze the version whose name was typed; what blocks it is listed."""
     store = services_of(request).store
@@ -207,7 +208,7 @@ async def freeze(request: Request, reference: Reference) -> Response:
     try:
         if fields["typed"].strip() != version.id:
             raise InvalidInput(fields=[FieldProblem("typed", f"Type {version.id} to freeze it.")])
-        noting = along(request, store.audit, "froze a set", version.id) if version.status == "open" else nullcontext()
+        noting = along(request, store.audit, version.id) if version.status == "open" else nullcontext()
         with noting:
             await asyncio.to_thread(lambda: freeze_set(store, version.id, spend=fields["spend"] == "yes"))
     except JudgeServiceError as error:
@@ -234,6 +235,7 @@ async def look(request: Request, reference: Reference, split: Split = Split.DEVE
 
 @router.post("/sets/{reference}/cases")
 @needs(Permission.MANAGE_SETS)
+@audited("looked at a split")
 async def open_cases(request: Request, reference: Reference) -> Response:
     """Look at the cases of a release split, which is recorded and makes them development."""
     store, principal = services_of(request).store, principal_of(request)
@@ -243,12 +245,8 @@ async def open_cases(request: Request, reference: Reference) -> Response:
         message = f"Type {version.id} to look at its cases. Nothing was shown or recorded."
         raise InvalidInput(message, fields=[FieldProblem("typed", message)])
     split = Split(fields["split"])
-
-    def spend() -> None:
-        next(view_cases(store, version.id, split, who=principal.id), None)
-
-    await asyncio.to_thread(spend)
-    await noted(request, store.audit, f"looked at the {split.value} split", version.id)
+    with along(request, store.audit, f"{version.id} ({split.value})"):
+        await asyncio.to_thread(lambda: view_cases(store, version.id, split, who=principal.id))
     return RedirectResponse(f"/sets/{quote(version.id)}/cases?split=development", status_code=303)
 
 

@@ -85,15 +85,15 @@ async def test_what_changes_keys_people_judges_sets_and_projects_is_logged(signe
     assert [(one.what, one.object) for one in entries] == [
         ("made a key", f"{made['id']} (ci, score)"),
         ("revoked a key", f"{made['id']} (ci, score)"),
-        ("invited a person", "Bob as annotate"),
+        ("invited a person", f"{invited['id']} (Bob as annotate)"),
         ("revoked an invitation", invited["id"]),
         ("disabled a person", f"{ann.id} (Ann)"),
         ("enabled a person", f"{ann.id} (Ann)"),
         ("set a judge", "careful"),
         ("removed a judge", "careful"),
         ("opened a project", f"{project['id']} (P)"),
-        ("closed a project", project["id"]),
-        ("opened a project again", project["id"]),
+        ("closed a project", f"{project['id']} (P)"),
+        ("opened a project again", f"{project['id']} (P)"),
         ("froze a set", "pairs@1"),
     ]
     page = await signed_in("Root", Role.ADMIN).get("/audit")

@@ -249,7 +249,8 @@ async def test_looking_at_a_frozen_release_split_costs_it(signed_in, service) ->
     after = words(await lead.get("/sets/pairs@1"))
     assert "Release split: used 1 time." in after
     assert "3 of its cases are no test any more" in after
-    assert [one.what for one in service.store.audit.entries()] == ["looked at the release split"]
+    (entry,) = service.store.audit.entries()
+    assert (entry.what, entry.object) == ("looked at a split", "pairs@1 (release)")
 
 
 async def test_cases_are_listed_page_by_page_and_stay_text(signed_in, service) -> None:
