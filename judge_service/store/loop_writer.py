@@ -21,6 +21,8 @@ from judge_service.store.writer import Apply, Job, Writer, kinds
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
 
+TURNS = 2
+"""How many turns of the loop a write waits for others, so that what comes at about the same time is one commit."""
 LATER_S = 0.1
 """How long a write that may wait for company waits for it."""
 MOST_WAITING = 256
@@ -63,8 +65,7 @@ class LoopWriter:
             elif not later or len(self._jobs) >= MOST_WAITING:
                 if not self._due:
                     self._due = True
-                    # One turn later, so that what comes at about the same time is one commit.
-                    loop.call_soon(loop.call_soon, self._turn, loop)
+                    loop.call_soon(self._gather, TURNS, loop)
             elif not self._due_later:
                 self._due_later = True
                 loop.call_later(LATER_S, self._turn, loop)
@@ -81,6 +82,12 @@ class LoopWriter:
         jobs, self._jobs = self._jobs, []
         for job in jobs:
             self._writer.take(job)
+
+    def _gather(self, turns: int, loop: asyncio.AbstractEventLoop) -> None:
+        if turns > 0:
+            loop.call_soon(self._gather, turns - 1, loop)
+        else:
+            self._turn(loop)
 
     def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
