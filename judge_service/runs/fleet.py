@@ -164,7 +164,7 @@ class Fleet:
             chunk.first,
             chunk.last,
             worker=FLEET,
-            retry_errors=chunk.retry_errors,
+            retry=chunk.retry,
             concurrency=max(1, self._cases_at_once // self._chunks_at_once),
             budget=await self._budget(run),
         )

@@ -65,6 +65,7 @@ class _Session:
     worker: str
     first: int = 0
     last: int | None = None
+    retry: Sequence[str] = ()
     halted: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: bool = False
     message: str | None = None
@@ -261,20 +262,22 @@ class LocalRunner:
         last: int,
         *,
         worker: str,
-        retry_errors: bool,
+        retry: Sequence[str],
         concurrency: int,
         budget: Budget | None,
     ) -> "PartEnd":
         """Judge what is missing between two positions, both included, and leave the run's state alone.
 
-        For workers that share a run. Raises StoreError and Unavailable; what was judged until then is recorded.
+        The failed judgments with the ids `retry` are asked again, each once, however often the part is begun. For
+        workers that share a run. Raises StoreError and Unavailable; what was judged until then is recorded.
         """
         session = _Session(
             run=run,
             rubric=rubric,
             tally=Tally(run.id, last - first + 1, self._monotonic),
             concurrency=concurrency,
-            retry_errors=retry_errors,
+            retry_errors=False,
+            retry=retry,
             on_progress=None,
             cases=asyncio.Queue(maxsize=concurrency),
             slots=asyncio.Semaphore(2 * concurrency + 64),
@@ -371,8 +374,9 @@ class LocalRunner:
     async def _pending(self, session: _Session, after: int) -> Sequence[PlannedCase]:
         def page() -> Sequence[PlannedCase]:
             before = None if session.last is None else session.last + 1
-            retry = session.retry_errors
-            return self._store.runs.pending(session.run.id, after=after, before=before, limit=PAGE, retry_errors=retry)
+            again, some = session.retry_errors, session.retry
+            pending = self._store.runs.pending
+            return pending(session.run.id, after=after, before=before, limit=PAGE, retry_errors=again, retry=some)
 
         for pause in PATIENCE_S:
             try:

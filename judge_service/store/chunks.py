@@ -5,19 +5,24 @@ Owns which chunks there are and which are done; who works on one is the queue's.
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 
+from judge_service.domain.outcome import Outcome
 from judge_service.store.engine import Database
-from judge_service.store.tables import RunChunkRow, RunRow, table
+from judge_service.store.judgments import JUDGMENTS
+from judge_service.store.tables import RunCaseRow, RunChunkRow, RunRow, table
 
 CHUNKS = table(RunChunkRow)
 _RUNS = table(RunRow)
+_CASES = table(RunCaseRow)
 SMALLEST, LARGEST = 8, 256
 """Cases of a chunk. Small ones share a short run among many workers, large ones keep a long one's list short."""
 _PARTS = 64
+_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,8 @@ class Chunk:
     round: str
     first: int
     last: int
-    retry_errors: bool
+    retry: Sequence[str] = ()
+    """The failed judgments that are asked again: those that were current when the run was cut."""
 
 
 class Chunks:
@@ -40,7 +46,7 @@ class Chunks:
         self._clock = clock
 
     def cut(self, run_id: str, n: int, *, retry_errors: bool, again: bool = True) -> Sequence[Chunk]:
-        """Cut a run of `n` cases anew and return its chunks.
+        """Cut a run of `n` cases anew and return its chunks, with `retry_errors` with what failed to be asked again.
 
         Without `again` chunks that are there stay, and those that are not done are returned.
         """
@@ -56,15 +62,15 @@ class Chunks:
             size = min(LARGEST, max(SMALLEST, -(-n // _PARTS)))
             label = uuid.uuid4().hex
             chunks = [
-                Chunk(run_id, number, label, first, min(first + size, n) - 1, retry_errors)
+                Chunk(run_id, number, label, first, min(first + size, n) - 1)
                 for number, first in enumerate(range(0, n, size))
             ]
-            for start in range(0, len(chunks), 500):
-                rows = [
-                    {name: getattr(chunk, name) for name in Chunk.__slots__} | {"done_at": None}
-                    for chunk in chunks[start : start + 500]
-                ]
-                connection.execute(insert(CHUNKS), rows)
+            for start in range(0, len(chunks), _PAGE):
+                page = chunks[start : start + _PAGE]
+                failed = _failed(connection, page) if retry_errors else {}
+                page = [replace(chunk, retry=failed.get(chunk.number, ())) for chunk in page]
+                chunks[start : start + _PAGE] = page
+                connection.execute(insert(CHUNKS), [{**_row(chunk), "done_at": None} for chunk in page])
             return chunks
 
         return self._database.write(work)
@@ -79,7 +85,7 @@ class Chunks:
         )
         with self._database.read() as connection:
             row = connection.execute(query).mappings().one_or_none()
-        return None if row is None else Chunk(**{name: row[name] for name in Chunk.__slots__})
+        return None if row is None else _chunk(row)
 
     def done(self, chunk: Chunk) -> int | None:
         """Mark a chunk as done; how many of its round are left. None when its round is over already."""
@@ -100,4 +106,32 @@ class Chunks:
 def _open(connection: Connection, run_id: str) -> list[Chunk]:
     query = select(CHUNKS).where(CHUNKS.c.run_id == run_id, CHUNKS.c.done_at.is_(None)).order_by(CHUNKS.c.number)
     rows = connection.execute(query).mappings()
-    return [Chunk(**{name: row[name] for name in Chunk.__slots__}) for row in rows]
+    return [_chunk(row) for row in rows]
+
+
+def _row(chunk: Chunk) -> dict[str, Any]:
+    return {name: getattr(chunk, name) for name in Chunk.__slots__} | {"retry": list(chunk.retry)}
+
+
+def _chunk(row: RowMapping) -> Chunk:
+    return Chunk(**{name: row[name] for name in Chunk.__slots__})
+
+
+def _failed(connection: Connection, chunks: Sequence[Chunk]) -> dict[int, list[str]]:
+    """The ids of the run's current judge errors in a row of chunks, by the chunk's number."""
+    first, size = chunks[0], chunks[0].last - chunks[0].first + 1
+    current = (JUDGMENTS.c.identity == _CASES.c.identity) & JUDGMENTS.c.superseded_at.is_(None)
+    query = (
+        select(_CASES.c.position, JUDGMENTS.c.id)
+        .select_from(_CASES.join(JUDGMENTS, current))
+        .where(
+            _CASES.c.run_id == first.run_id,
+            _CASES.c.position.between(first.first, chunks[-1].last),
+            JUDGMENTS.c.outcome == Outcome.JUDGE_ERROR.value,
+        )
+        .order_by(_CASES.c.position)
+    )
+    failed: dict[int, list[str]] = {}
+    for position, judgment_id in connection.execute(query):
+        failed.setdefault(first.number + (position - first.first) // size, []).append(judgment_id)
+    return failed

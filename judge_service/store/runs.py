@@ -43,6 +43,7 @@ _insert_cases = BulkInsert(CASES)
 _find_planned = BulkFind(CASES, ("position",), "identity", "run_id = {mark}")
 
 _CURRENT = and_(JUDGMENTS.c.identity == CASES.c.identity, JUDGMENTS.c.superseded_at.is_(None))
+_FAILED = JUDGMENTS.c.outcome == Outcome.JUDGE_ERROR.value
 _ROWS = 500
 _OPEN = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.CANCELLING)
 
@@ -218,14 +219,22 @@ class Runs:
         return self._database.write(work)
 
     def pending(
-        self, run_id: str, *, after: int = -1, before: int | None = None, limit: int = 256, retry_errors: bool = False
+        self,
+        run_id: str,
+        *,
+        after: int = -1,
+        before: int | None = None,
+        limit: int = 256,
+        retry_errors: bool = False,
+        retry: "Sequence[str]" = (),
     ) -> "Sequence[PlannedCase]":
         """The next cases with work left, by position, in (`after`, `before`).
 
         Left is what has no current judgment, and what has a judge error of another run. With `retry_errors` this
-        run's own judge errors are left too.
+        run's own judge errors are left too, and in any case the judge errors with the ids `retry`: once they were
+        asked again, they are not current any more.
         """
-        failed = _retried(run_id, retry_errors)
+        failed = or_(_retried(run_id, retry_errors), and_(_FAILED, JUDGMENTS.c.id.in_(retry)))
         query = (
             select(CASES.c.position, CASES.c.identity, CASES.c.case)
             .select_from(CASES.outerjoin(JUDGMENTS, _CURRENT))
@@ -573,10 +582,9 @@ def _move(connection: Connection, run_id: str, from_: set[RunStatus], values: di
 
 def _retried(run_id: str, retry_errors: bool) -> ColumnElement[bool]:
     """Judgments that a run judges again: judge errors of other runs, with `retry_errors` its own too."""
-    failed = JUDGMENTS.c.outcome == Outcome.JUDGE_ERROR.value
     if retry_errors:
-        return failed
-    return and_(failed, or_(JUDGMENTS.c.run_id.is_(None), JUDGMENTS.c.run_id != run_id))
+        return _FAILED
+    return and_(_FAILED, or_(JUDGMENTS.c.run_id.is_(None), JUDGMENTS.c.run_id != run_id))
 
 
 def _find(connection: Connection, run_id: str, *, lock: bool = False) -> Run | None:

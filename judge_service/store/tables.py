@@ -577,7 +577,10 @@ class ProbeResultRow(Base, table=True):
 
 
 class RunChunkRow(Base, table=True):
-    """A part of a run that one worker judges: the positions from `first` to `last`. `round` names one start."""
+    """A part of a run that one worker judges: the positions from `first` to `last`. `round` names one start.
+
+    `retry` holds the ids of the failed judgments that this start asks again.
+    """
 
     __tablename__ = "run_chunks"
 
@@ -586,7 +589,7 @@ class RunChunkRow(Base, table=True):
     round: str
     first: int = Field(sa_type=BigInteger)
     last: int = Field(sa_type=BigInteger)
-    retry_errors: bool
+    retry: list[str] = Field(sa_type=JsonText)
     done_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
 
 

@@ -1,6 +1,7 @@
 """Runs through the queue, in one process: the whole life of a run without its own runner."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from judge_service.cli.main import app
+from judge_service.domain.case import Case
+from judge_service.domain.judgment import Judgment
 from judge_service.domain.run import RunStatus
 from judge_service.judging.asking import FatalJudgeError
 from judge_service.runs.background import BackgroundRuns
@@ -60,6 +63,58 @@ async def test_a_run_is_judged_in_chunks_and_its_errors_again_when_that_is_wante
         assert judging.asked["case-7"] == 2
         assert judging.calls == 31
     assert [one.case_id for one in judgments_of(shared, "r")] == [case.id for case in cases(30)]
+
+
+class Dying(FakeJudging):
+    """Times out, except on the cases `hung`, which get no answer; `waits` is set when nothing else is left to do."""
+
+    def __init__(self, hung: set[str]) -> None:
+        super().__init__(lambda _: "timeout")
+        self.waits = asyncio.Event()
+        self._hung = hung
+
+    async def judge(self, case: Case, *rest: Any, **options: Any) -> Judgment:
+        if case.id not in self._hung:
+            try:
+                return await super().judge(case, *rest, **options)
+            finally:
+                self._look()
+        self.asked[case.id] += 1
+        self._look()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def _look(self) -> None:
+        if self.calls == 30 and not self.flying:
+            self.waits.set()
+
+
+async def test_a_chunk_of_errors_that_is_taken_over_asks_none_of_them_again(shared: Store) -> None:
+    judging = FakeJudging(lambda _: "timeout")
+    async with working(shared, judging) as runs:
+        await runs.submit(cases(30), PAIRWISE, JUDGE, run_id="r")
+        assert await ended(shared, runs) is RunStatus.FAILED
+    assert set(judging.asked.values()) == {1}
+    # The first worker of the second start gets an answer to eleven cases and dies while it waits for the others.
+    hung = {f"case-{number}" for number in range(11, 30)}
+    first = Dying(hung)
+    queue = shared.queue()
+    assert queue is not None
+    runner = LocalRunner(shared, first)
+    dying = BackgroundRuns(shared, runner, get_rubric, fleet=Fleet(shared, queue, runner, get_rubric))
+    await dying.resume_interrupted()
+    await dying.resume("r", retry_errors=True)
+    await first.waits.wait()
+    closing = asyncio.create_task(dying.aclose())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    second = FakeJudging(lambda _: "timeout")
+    async with working(shared, second) as others:
+        assert await ended(shared, others) is RunStatus.FAILED
+    assert first.asked == Counter(case.id for case in cases(30))
+    assert second.asked == Counter(hung)
 
 
 async def test_a_refused_key_ends_the_run_for_all(shared: Store) -> None:
@@ -126,7 +181,7 @@ async def test_a_stopped_runner_begins_no_part(store: Store) -> None:
     runner = LocalRunner(store, judging)
     run = await runner.plan(cases(30), PAIRWISE, JUDGE, run_id="r")
     runner.stop()
-    end = await runner.judge_part(run, PAIRWISE, 0, 29, worker="w", retry_errors=False, concurrency=4, budget=None)
+    end = await runner.judge_part(run, PAIRWISE, 0, 29, worker="w", retry=(), concurrency=4, budget=None)
     assert end == PartEnd(None, halted=True)
     assert (await runner.resume("r", PAIRWISE)).status is RunStatus.QUEUED
     assert judging.calls == 0

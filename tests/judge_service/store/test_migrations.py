@@ -14,7 +14,7 @@ from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.principal import ApiKey
-from judge_service.domain.run import Run
+from judge_service.domain.run import PlannedCase, Run
 from judge_service.errors import ConfigurationError, NewerDatabase, StoreError
 from judge_service.store import Store, migrate
 from judge_service.store.engine import Database, new_engine, parse_url, writing
@@ -24,6 +24,23 @@ from judge_service.store.tables import Base, CallRow, JudgmentRow, KeyRow, Label
 from .examples import NOON, judgment
 
 JUDGE = Judge(name="small", backend="baseline")
+
+
+def to_revision(url: str, monkeypatch: pytest.MonkeyPatch, revision: str) -> None:
+    """Make the database as the program of that revision made it."""
+
+    def run(connection: object) -> None:
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", str(migrate.FOLDER))
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "_run", run)
+        upgrade(parse_url(url))
 
 
 def _differences(url: str) -> list[object]:
@@ -51,23 +68,12 @@ def test_a_second_start_changes_nothing(database_url: str) -> None:
     with Store.open(database_url) as store:
         assert store.judgments.current("work-1") == judgment()
         assert store.facts.all() == facts
-        assert store.schema_version == head() == "0013"
+        assert store.schema_version == head() == "0014"
     assert set(facts) == {"installation", "created_at", "created_by"}
 
 
 def test_a_database_of_the_first_release_keeps_every_row(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def to_first(connection: object) -> None:
-        from alembic import command
-        from alembic.config import Config
-
-        config = Config()
-        config.set_main_option("script_location", str(migrate.FOLDER))
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(migrate, "_run", to_first)
-        upgrade(parse_url(database_url))
+    to_revision(database_url, monkeypatch, "0001")
     engine = new_engine(parse_url(database_url))
     with engine.connect() as connection:
         assert connection.execute(text("SELECT version_num FROM schema_version")).scalar_one() == "0001"
@@ -206,18 +212,7 @@ def test_every_field_of_a_record_has_its_column() -> None:
 def test_spent_cases_are_known_by_what_they_say_after_an_upgrade(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def to_tenth(connection: object) -> None:
-        from alembic import command
-        from alembic.config import Config
-
-        config = Config()
-        config.set_main_option("script_location", str(migrate.FOLDER))
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0010")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(migrate, "_run", to_tenth)
-        upgrade(parse_url(database_url))
+    to_revision(database_url, monkeypatch, "0010")
     old = Store(Database(parse_url(database_url)), lambda: NOON)
     with monkeypatch.context() as patch:
         # As that release knew a case.
@@ -240,18 +235,7 @@ def test_spent_cases_are_known_by_what_they_say_after_an_upgrade(
 def test_counts_of_labelling_are_those_of_what_was_done_before(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def to_twelfth(connection: object) -> None:
-        from alembic import command
-        from alembic.config import Config
-
-        config = Config()
-        config.set_main_option("script_location", str(migrate.FOLDER))
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0012")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(migrate, "_run", to_twelfth)
-        upgrade(parse_url(database_url))
+    to_revision(database_url, monkeypatch, "0012")
     engine = new_engine(parse_url(database_url))
     at = "2026-01-01 00:00:00.000000"
     with engine.begin() as connection:
@@ -292,3 +276,45 @@ def test_counts_of_labelling_are_those_of_what_was_done_before(
         assert found is not None
         assert found.case_id == "three"
     engine.dispose()
+
+
+def test_chunks_that_ask_errors_again_know_which_after_an_upgrade(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to_revision(database_url, monkeypatch, "0013")
+    old = Store(Database(parse_url(database_url)), lambda: NOON)
+    old.runs.create(Run(id="r", rubric="pairwise@1", rubric_hash="a" * 64, judge=JUDGE, created_at=NOON))
+    planned = [PlannedCase(position=n, identity=f"work-{n}", case=Case(id=f"c{n}", input={})) for n in range(4)]
+    old.runs.plan("r", planned)
+    error = {"outcome": "judge_error", "reason": "timeout", "score": None, "label": None}
+    failed = [old.judgments.record(judgment(f"work-{n}", **error), "r") for n in (0, 3)]
+    old.judgments.record(judgment("work-1"), "r")
+    engine = new_engine(parse_url(database_url))
+    with writing(engine) as connection:
+        for number, retry, done in (
+            (0, True, None),
+            (1, True, None),
+            (2, True, "2026-01-01 00:00:00"),
+            (3, False, None),
+        ):
+            row = {
+                "n": number,
+                "retry": retry,
+                "done": done,
+                "first": (0, 2, 0, 0)[number],
+                "last": (1, 3, 3, 3)[number],
+            }
+            connection.execute(
+                text(
+                    "INSERT INTO run_chunks (run_id, number, round, first, last, retry_errors, done_at)"
+                    " VALUES ('r', :n, 'x', :first, :last, :retry, :done)"
+                ),
+                row,
+            )
+    old.close()
+    with Store.open(database_url) as store:
+        found = [store.chunks.get("r", number, "x") for number in range(4)]
+        assert [None if chunk is None else chunk.retry for chunk in found] == [[failed[0].id], [failed[1].id], None, []]
+        assert [case.position for case in store.runs.pending("r", retry=[failed[0].id])] == [0, 2]
+    engine.dispose()
+    assert _differences(database_url) == []
