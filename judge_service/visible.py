@@ -7,6 +7,8 @@ and exported text is never changed. Joiners stay where a script or an emoji need
 import re
 import unicodedata
 
+from markupsafe import Markup, escape
+
 _MISLEADING = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls except tab and line ends
     "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # direction, zero width, separators
@@ -57,6 +59,11 @@ def _cursive(character: str) -> bool:
     """Scripts whose letters join: Arabic, Syriac and their kin, and those of South and South-East Asia."""
     code = ord(character) if character else 0
     return 0x0600 <= code <= 0x109F or 0x1780 <= code <= 0x18AF or 0xA800 <= code <= 0xABFF or 0xFB50 <= code <= 0xFEFC
+
+
+def code(text: str) -> Markup:
+    """`text` escaped and visible; what stands between backticks is code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(visible(str(text))))))  # noqa: S704  # escaped just now
 
 
 def shown(value: object) -> object:

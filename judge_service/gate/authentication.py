@@ -109,7 +109,7 @@ class Gate:
         if not may(principal.role, permission):
             needed = " or ".join(f"`{role}`" for role in roles_with(permission))
             raise Forbidden(
-                f"A key with the role `{principal.role}` may not do that. It needs {needed}.",
+                f"The role `{principal.role}` may not do that. It needs {needed}.",
                 extra={"permission": permission.value},
             )
         return principal

@@ -3,13 +3,12 @@
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from calibration.estimate import REASON_TEXT, Reason
 from judge_service.assets import assets
@@ -18,7 +17,7 @@ from judge_service.reports.charts.figure import points
 from judge_service.reports.charts.of_sections import POLICIES
 from judge_service.reports.page import Page
 from judge_service.reports.tables import tables
-from judge_service.visible import shown
+from judge_service.visible import code, shown
 
 STYLES = ("site.css", "report.css")
 """Styles of every report page, in their order."""
@@ -56,11 +55,6 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return "not measured"
     return f"{seconds:.0f}" if seconds >= 100 else f"{seconds:.1f}" if seconds >= 1 else f"{seconds:.2f}"
-
-
-def code(text: str) -> Markup:
-    """Escaped text; what stands between backticks is code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  # escaped just now
 
 
 def money(dollars: float) -> str:

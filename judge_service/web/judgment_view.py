@@ -118,8 +118,12 @@ def _table(title: str, items: Sequence[Mapping[str, Any]]) -> Table:
 
 def in_words(value: Any) -> str:
     """A value of a record as text: never empty, and a quote with whether it was found in the case."""
-    if value is None or value in ([], {}, ""):
-        return "none"
+    if value is None or value == "":
+        return "not given"
+    if value in ([], {}):
+        return "none given"
+    if value == "none":
+        return "“none”"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

@@ -12,7 +12,6 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Resp
 from markupsafe import Markup
 
 from judge_service.annotation.labelling import Labelling
-from judge_service.annotation.projects import rendered_guidelines
 from judge_service.domain.annotation import Progress, Project
 from judge_service.errors import FieldProblem, Forbidden, InvalidInput
 from judge_service.gate.route import GuardedRoute, needs, principal_of
@@ -21,6 +20,7 @@ from judge_service.security.roles import Permission
 from judge_service.web.label_keys import BADGES, KEYS
 from judge_service.web.label_turns import Turn, shown_now, take
 from judge_service.web.pages import environment, render
+from judge_service.web.projects import guidelines_html
 from judge_service.web.services import services_of
 
 router = APIRouter(include_in_schema=False, route_class=GuardedRoute)
@@ -83,22 +83,15 @@ async def guidelines_page(request: Request, project_id: str) -> HTMLResponse:
     """The newest guidelines, and what changed with each version."""
     store, person = services_of(request).store, principal_of(request).id
 
-    def read() -> tuple[Project, list[Any], str]:
+    def read() -> tuple[Project, list[Any], Markup]:
         project = store.projects.get(project_id)
         if all(one.person != person or one.left_at is not None for one in store.projects.members(project_id)):
             raise Forbidden("You do not belong to this project.")
         versions = store.projects.guidelines(project_id)
-        return project, versions, rendered_guidelines(versions[0].text) if versions else ""
+        return project, versions, guidelines_html(versions[0].text) if versions else Markup()
 
     project, versions, html = await asyncio.to_thread(read)
-    return render(
-        request,
-        "label_guidelines.html.j2",
-        project=project,
-        versions=versions,
-        # Markdown was rendered without raw HTML and without links that run anything.
-        html=Markup(html),  # noqa: S704
-    )
+    return render(request, "label_guidelines.html.j2", project=project, versions=versions, html=html)
 
 
 def _context(project: Project, turn: Turn) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from judge_service import __version__
 from judge_service.domain.principal import Principal
 from judge_service.gate.sessions import csrf_of
 from judge_service.security.roles import Permission, may
-from judge_service.visible import shown
+from judge_service.visible import code, shown
 from judge_service.web.files import address
 
 POLICY = (
@@ -80,7 +80,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals.update(static=address, version=__version__)
-    made.filters.update(utc=utc, reason_text=reason_text)
+    made.filters.update(utc=utc, reason_text=reason_text, code=code)
     return made
 
 

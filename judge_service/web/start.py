@@ -1,7 +1,6 @@
 """Two plain pages for everyone: where to start, and every route. No script."""
 
 import json
-import re
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -35,13 +34,11 @@ def _example(operation: dict[str, Any]) -> str | None:
 def _route(method: str, path: str, operation: dict[str, Any]) -> dict[str, Any]:
     permission = operation.get("x-permission")
     roles = ", ".join(operation.get("x-roles", []))
-    # What stands between backticks is code: every second part.
-    parts = re.split(r"`([^`]+)`", operation.get("description", ""))
     return {
         "method": method.upper(),
         "path": path,
         "summary": operation.get("summary", ""),
-        "description": [(i % 2 == 1, part) for i, part in enumerate(parts)],
+        "description": operation.get("description", ""),
         "needed": f"Permission {permission}: {roles}." if permission else "Open to everyone.",
         "example": _example(operation),
     }

@@ -1,7 +1,5 @@
 """Labelling pages of every rubric: axe in both themes, on a phone, without script, with hostile text."""
 
-import asyncio
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,63 +7,15 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from judge_service.domain.annotation import Project, State
-from rubrics.declared import Declaration
 from tests.browser.desk import a_project, at_desk, claims, close, follow, label, pairs, position, ready
+from tests.browser.rubric_cases import CASES, declare
 from tests.browser.site import THEMES, WIDTHS, Site, running, sideways, violations, watched
-
-ANSWERED = [{"question": "Which colour?", "answer": "Teal, with a little grey."}]
-GRADED = {
-    "name": "helpful",
-    "version": 1,
-    "criteria": [
-        {
-            "name": "help",
-            "text": "How helpful is the answer?",
-            "levels": [{"value": value, "description": f"This is level {value}, in words."} for value in range(1, 6)],
-        }
-    ],
-}
-CUSTOM = {
-    "name": "tone",
-    "version": 1,
-    "criteria": [
-        {
-            "name": "polite",
-            "text": "Is it polite?",
-            "labels": [{"name": "yes", "score": 1}, {"name": "no", "score": 0}],
-        },
-        {"name": "short", "text": "Is it short?", "labels": [{"name": "yes", "score": 1}, {"name": "no", "score": 0}]},
-    ],
-}
-CITING = [
-    {
-        "question": "Where?",
-        "contexts": ["In Rome.", "In Oslo.", "In Bern."],
-        "answer": "It was in Rome [1]. Then it was in Oslo [1][2]. Nobody knows why.",
-    }
-]
-CASES: dict[str, list[dict[str, Any]]] = {
-    "pairwise@1": pairs(2),
-    "faithfulness@1": claims(2),
-    "citation_support@1": CITING,
-    "refusal@1": [{"question": "How?", "contexts": [], "answer": "I cannot help with that."}],
-    "helpful@1": ANSWERED,
-    "tone@1": ANSWERED,
-}
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with running(tmp_path_factory.mktemp("pages")) as found:
-
-        def declare() -> None:
-            for one in (GRADED, CUSTOM):
-                asyncio.run(found.service.stored_rubrics.add(Declaration.model_validate(one)))
-
-        # The browser's thread has an event loop that runs.
-        thread = threading.Thread(target=declare)
-        thread.start()
-        thread.join()
+        declare(found)
         yield found
 
 

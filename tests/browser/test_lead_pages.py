@@ -1,4 +1,4 @@
-"""Pages of leads and admins in a browser: axe in both themes and widths, a silent console, no script, keys."""
+"""Pages of leads and admins in a browser: errors, forms without script, keys."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from judge_service.domain.annotation import Project
 from judge_service.domain.principal import Role
 from tests.browser.desk import READY_MS, claims, follow
 from tests.browser.desk import a_project as opened
-from tests.browser.site import THEMES, WIDTHS, Site, running, sideways, violations, watched
+from tests.browser.site import THEMES, Site, running, sideways, violations, watched
 from tests.judge_service.annotation.projects import a_project, a_set, say
 
 PEOPLE = ("Ann Example", "Bob Example")
@@ -52,42 +52,6 @@ def root(site: Site, browser: Browser, **options: Any) -> BrowserContext:
     return site.signed_in(browser, site.person("Root Example", Role.ADMIN), **options)
 
 
-ADDRESSES = (
-    "/projects",
-    "/projects/new",
-    "/projects/{id}",
-    "/projects/{id}/disagreements",
-    "/projects/{id}/disagreements/next",
-    "/sets",
-    "/sets/pairs@1",
-    "/sets/pairs@1/import",
-    "/sets/pairs@1/cases?split=development",
-    "/judges",
-    "/judges/overlap",
-    "/keys",
-    "/audit",
-    "/people",
-)
-
-
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
-def test_axe_finds_nothing_and_the_console_is_silent(
-    site: Site, browser: Browser, project: Project, width: int, theme: Any
-) -> None:
-    context = root(site, browser, viewport={"width": width, "height": 844}, color_scheme=theme)
-    page = context.new_page()
-    said = watched(page)
-    for address in ADDRESSES:
-        answer = page.goto(address.format(id=project.id))
-        assert answer is not None
-        assert answer.status == 200, address
-        assert violations(page) == [], address
-        assert sideways(page) == 0, address
-    assert said == []
-    context.close()
-
-
 ERRORS = (
     ("/projects/new", "button[value=open]"),
     ("/projects/{id}", "form[action$='/annotators'] button"),
@@ -119,15 +83,6 @@ def test_an_error_takes_the_focus_and_axe_finds_nothing(
         first = page.locator("#problems a").first
         first.press("Enter")
         assert page.evaluate("document.querySelector(':target') !== null"), address
-    context.close()
-
-
-def test_at_320_pixels_only_tables_scroll_sideways(site: Site, browser: Browser, project: Project) -> None:
-    context = root(site, browser, viewport={"width": 320, "height": 640})
-    page = context.new_page()
-    for address in ADDRESSES:
-        page.goto(address.format(id=project.id))
-        assert sideways(page) == 0, address
     context.close()
 
 

@@ -1,10 +1,7 @@
-"""Pages of runs and judgments in a browser: axe in both themes and widths, a silent console, nothing wider than it."""
+"""Pages of runs and judgments in a browser: they move by themselves, and are used by keyboard and without script."""
 
-import asyncio
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import httpx
 import pytest
@@ -14,7 +11,7 @@ from judge_service.domain.judge import Judge
 from judge_service.domain.principal import Role
 from judge_service.security.keys import issue
 from tests.browser.desk import tab_to
-from tests.browser.site import THEMES, WIDTHS, Site, running, sideways, violations, watched
+from tests.browser.site import Site, awaited, running, violations, watched
 from tests.judge_service.api.test_statistics import pair
 from tests.judge_service.web.test_runs import run
 
@@ -34,37 +31,7 @@ def runs(site: Site) -> tuple[str, str]:
     async def made() -> tuple[str, str]:
         return await run(site.service, 60, text=HOSTILE), await run(site.service, 60, judge="other", text=HOSTILE)
 
-    # The browser's own event loop occupies this thread.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, made()).result()
-
-
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
-def test_axe_finds_nothing_and_the_console_is_silent(
-    site: Site, browser: Browser, runs: tuple[str, str], width: int, theme: Any
-) -> None:
-    user = site.person("Sco Example", Role.SCORE)
-    context = site.signed_in(browser, user, viewport={"width": width, "height": 844}, color_scheme=theme)
-    page = context.new_page()
-    said = watched(page)
-    first, second = runs
-    found = site.service.store.runs.results(first, after=-1, limit=1)[0][1]
-    addresses = (
-        "/runs",
-        f"/runs/{first}",
-        f"/runs/{first}?outcome=judge_error",
-        f"/runs/{second}/report?compare={first}&by=part",
-        f"/judgments/{found.id}",
-    )
-    for address in addresses:
-        answer = page.goto(address)
-        assert answer is not None
-        assert answer.status == 200, address
-        assert violations(page) == [], address
-        assert sideways(page) == 0, address
-    assert said == []
-    context.close()
+    return awaited(made())
 
 
 def slow(site: Site, n: int, of: str) -> str:

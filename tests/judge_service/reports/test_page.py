@@ -8,9 +8,10 @@ import pytest
 from judge_service.reports.charts.of_sections import charts_of, drawn
 from judge_service.reports.page import CASE_BYTES, CHAPTERS, Page, Part
 from judge_service.reports.pictures import write_charts
-from judge_service.reports.render import code, figure, to_html
+from judge_service.reports.render import figure, to_html
 from judge_service.reports.sections import SECTIONS
 from judge_service.reports.selection import bundle_reports
+from judge_service.visible import code
 from tests.judge_service.reports.test_report import dataset
 
 MANY = 40

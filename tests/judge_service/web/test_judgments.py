@@ -165,9 +165,9 @@ def test_a_record_of_any_rubric_leaves_no_cell_empty() -> None:
             "parts": [{"a": 1}, {"b": {"quote": "", "found": False}}, {"b": {"n": None}}],
         }
     )
-    assert shown.facts == (("Short", "yes"), ("Note", "none"), ("Share", "0.123"), ("Empty", "none"))
-    assert shown.lists == (("Names", ("x", "none")),)
+    assert shown.facts == (("Short", "yes"), ("Note", "not given"), ("Share", "0.123"), ("Empty", "none given"))
+    assert shown.lists == (("Names", ("x", "not given")),)
     (table,) = shown.tables
     assert table.columns == ("A", "B")
-    assert table.rows == (("1", "none"), ("none", "no quote given"), ("none", "n: none"))
-    assert in_words([1, None]) == "1; none"
+    assert table.rows == (("1", "not given"), ("not given", "no quote given"), ("not given", "n: not given"))
+    assert in_words([1, None]) == "1; not given"
