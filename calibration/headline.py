@@ -21,6 +21,7 @@ from calibration.estimate import Estimate, InvalidStatisticInput, plain
 from calibration.position import PolicyResult, order_policies, position_sensitivity
 from calibration.power import tier
 from calibration.resample import DEFAULT_RESAMPLES, DEFAULT_SEED, Resampler, joint_types
+from calibration.weighted import effective_size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +71,7 @@ def headline(
     responses (`A`, `B`, `tie`, None); with `order_ab` alone position is null `single_order`. Intervals are over the
     labels' groups, or over what `resampler` draws, whose resamples and seed are then used. With weights (the
     resampler's, or `weights`) figures count each case by its weight; those without such a form keep their methods.
+    `tier` goes by the effective size then.
     """
     n = len(labels)
     for name, column in (
@@ -106,7 +108,7 @@ def headline(
         figures, reliability, curve = _confidence(labels, confidence, bins, of_confidence)
     return Headline(
         n,
-        tier(n),
+        tier(effective_size(n, resampler.weights)),
         agreement.headline(),
         agreement.macro(),
         agreement.per_class(),
@@ -123,14 +125,21 @@ def _confidence(
 ) -> tuple[dict[str, Estimate], list[dict[str, object]], list[dict[str, float | int]]]:
     groups = None if labels.groups is None else list(labels.groups)
     stated = [value if known else None for value, known in zip(confidence, labels.known, strict=True)]
-    forecasts = Forecasts.of(stated, labels.judge == labels.human, groups=groups)
+    forecasts = Forecasts.of(stated, labels.judge == labels.human, groups=groups, weights=whole.weights)
     types = joint_types(forecasts.confidence, forecasts.correct)
     if forecasts.missing:
         # Fewer cases: draws of their own, so that groups without any confidence are not drawn.
-        resampler = Resampler(len(forecasts), forecasts.groups, resamples=whole.resamples, seed=whole.seed, types=types)
+        resampler = Resampler(
+            len(forecasts),
+            forecasts.groups,
+            resamples=whole.resamples,
+            seed=whole.seed,
+            types=types,
+            weights=forecasts.weights,
+        )
     else:
         resampler = whole if whole.has_kinds else whole.with_types(types)
-    number = default_bins(len(forecasts)) if bins is None else bins
+    number = default_bins(int(forecasts.effective_n)) if bins is None else bins
     figures = {
         "ece": probability.ece(forecasts, number),
         "ece_equal_mass": probability.ece(forecasts, number, "equal_mass"),

@@ -98,8 +98,11 @@ TIERS = (
 )
 
 
-def tier(labels: int) -> str:
-    """What a number of labels licenses: below 30 counts only, and so on; from 500 `full report`."""
+def tier(labels: float) -> str:
+    """What a number of labels licenses: below 30 counts only, and so on; from 500 `full report`.
+
+    Of unevenly drawn cases their effective size.
+    """
     for limit, name in TIERS:
         if labels < limit:
             return name

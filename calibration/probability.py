@@ -1,7 +1,7 @@
 """Whether stated confidences can be believed: calibration error, proper scores, reliability tables.
 
 The event is "the final verdict equals the human label". Every result names its rule; how cases fall into bins is
-decided in `binning`.
+decided in `binning`. Forecasts with weights count each case by its weight: methods then begin with `hajek`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from calibration.confidence import Forecasts
 from calibration.estimate import Estimate, InvalidStatisticInput, Reason
 from calibration.intervals import mean_t, wilson
 from calibration.resample import DEFAULT_SEED, MIN_GROUPS, Resampler, group_codes, ratio_replicates
+from calibration.weighted import WEIGHTED, weighted_mean, weighted_share
 
 Floats = NDArray[np.float64]
 
@@ -27,34 +28,57 @@ _NULL_SAMPLES = 10_000
 
 
 def _sums(forecasts: Forecasts, bins: Bins) -> tuple[Floats, Floats, Floats]:
-    size = np.bincount(bins.index, minlength=bins.count).astype(np.float64)
-    confidence = np.bincount(bins.index, weights=forecasts.confidence, minlength=bins.count)
-    correct = np.bincount(bins.index, weights=forecasts.correct, minlength=bins.count)
-    return size, np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.float64)
+    """Mass, mass of confidence and mass of right cases in each bin; the mass of a case is its weight, or 1."""
+    weight = np.ones(len(forecasts)) if forecasts.weights is None else forecasts.weights
+    sums = [
+        np.bincount(bins.index, weights=values * weight, minlength=bins.count)
+        for values in (1.0, forecasts.confidence, forecasts.correct)
+    ]
+    size, confidence, correct = (np.asarray(one, dtype=np.float64) for one in sums)
+    return size, confidence, correct
+
+
+def _counts(bins: Bins) -> NDArray[np.int64]:
+    return np.bincount(bins.index, minlength=bins.count).astype(np.int64)
+
+
+def _name(forecasts: Forecasts, name: str) -> str:
+    return name if forecasts.weights is None else f"{WEIGHTED}_{name}"
 
 
 def reliability(forecasts: Forecasts, bins: int, rule: str = "right_closed") -> list[dict[str, object]]:
     """The table of a reliability diagram: non-empty bins with n, mean confidence, accuracy and its Wilson interval.
 
-    `bin` counts from 0, `greyed` marks bins under 10 cases.
+    `bin` counts from 0, `greyed` marks bins under 10 cases. With weights `n` stays the count of cases, and Wilson's
+    interval is that at the bin's effective size.
     """
     assigned = bin_confidences(forecasts.confidence, bins, rule)
     rows = []
-    for number, (n, confidence, correct) in enumerate(zip(*_sums(forecasts, assigned), strict=True)):
+    counts = _counts(assigned)
+    for number, (mass, confidence, correct) in enumerate(zip(*_sums(forecasts, assigned), strict=True)):
+        n = int(counts[number])
         if n:
             rows.append(
                 {
                     "bin": number,
                     "low": float(assigned.edges[number]),
                     "high": float(assigned.edges[number + 1]),
-                    "n": int(n),
-                    "mean_confidence": float(confidence / n),
-                    "accuracy": float(correct / n),
-                    "wilson95": list(wilson(int(correct), int(n))),
-                    "greyed": bool(n < GREYED_BELOW),
+                    "n": n,
+                    "mean_confidence": float(confidence / mass),
+                    "accuracy": float(correct / mass),
+                    "wilson95": _wilson(forecasts, assigned.index == number),
+                    "greyed": n < GREYED_BELOW,
                 }
             )
     return rows
+
+
+def _wilson(forecasts: Forecasts, inside: NDArray[np.bool_]) -> list[float | None]:
+    correct = forecasts.correct[inside]
+    if forecasts.weights is None:
+        return list(wilson(int(correct.sum()), correct.size))
+    found = weighted_share(correct == 1, forecasts.weights[inside])
+    return [found.low, found.high]
 
 
 def ece(
@@ -71,6 +95,9 @@ def ece(
     `details` has `null_mean` and `null_q95`, what a perfectly calibrated judge with these confidences would show, and
     `miscalibrated`, said only above `null_q95`. Below 100 cases flag `no_headline_below_100`. No case: null `empty`,
     or `no_confidence` when there are cases but none has a confidence.
+
+    With weights bins and gaps are of masses, the number of bins and the flag go by the effective size, and the null
+    mean is simulated as the quantile is. `equal_mass` has no weighted form: it is over the cases as they are.
     """
     return _binned(forecasts, bins, rule, "ece", lambda gap, size: float((gap * size).sum() / size.sum()), null, seed)
 
@@ -80,9 +107,12 @@ def mce(forecasts: Forecasts, bins: int | None = None, rule: str = "right_closed
     estimate = _binned(forecasts, bins, rule, "mce", lambda gap, size: float(gap.max()), False, 0)
     if estimate.value is None:
         return estimate
-    size, confidence, correct = _sums(forecasts, _bins_of(forecasts, bins, rule))
-    gaps = np.where(size > 0, np.abs(correct - confidence) / np.maximum(size, 1), -1)
-    return dataclasses.replace(estimate, details={**estimate.details, "bin_n": int(size[gaps.argmax()])})
+    forecasts = _weighed(forecasts, rule)
+    assigned = _bins_of(forecasts, bins, rule)
+    size, confidence, correct = _sums(forecasts, assigned)
+    gaps = np.full(size.size, -1.0)
+    np.divide(np.abs(correct - confidence), size, out=gaps, where=size > 0)
+    return dataclasses.replace(estimate, details={**estimate.details, "bin_n": int(_counts(assigned)[gaps.argmax()])})
 
 
 def mean_gap(forecasts: Forecasts, bins: int | None = None, rule: str = "right_closed") -> Estimate:
@@ -91,7 +121,13 @@ def mean_gap(forecasts: Forecasts, bins: int | None = None, rule: str = "right_c
 
 
 def _bins_of(forecasts: Forecasts, bins: int | None, rule: str) -> Bins:
-    return bin_confidences(forecasts.confidence, default_bins(len(forecasts)) if bins is None else bins, rule)
+    number = default_bins(int(forecasts.effective_n)) if bins is None else bins
+    return bin_confidences(forecasts.confidence, number, rule)
+
+
+def _weighed(forecasts: Forecasts, rule: str) -> Forecasts:
+    """Bins of equal mass would have to be of equal mass by weight: those count cases once."""
+    return forecasts.unweighted() if rule == "equal_mass" else forecasts
 
 
 def _nothing(forecasts: Forecasts, method: str) -> Estimate | None:
@@ -113,6 +149,7 @@ def _binned(
     nothing = _nothing(forecasts, name)
     if nothing is not None:
         return nothing
+    forecasts = _weighed(forecasts, rule)
     assigned = _bins_of(forecasts, bins, rule)
     size, confidence, correct = _sums(forecasts, assigned)
     used = size > 0
@@ -123,16 +160,19 @@ def _binned(
         "bins": assigned.count,
         "nonempty_bins": int(used.sum()),
         "rule": rule,
-        "bin_n": size.astype(np.int64),
+        "bin_n": _counts(assigned),
         "bin_confidence": [float(c / s) if s else None for c, s in zip(confidence, size, strict=True)],
         "bin_accuracy": [float(c / s) if s else None for c, s in zip(correct, size, strict=True)],
         "without_confidence": forecasts.missing,
     }
     if null:
-        mean, q95 = _null_distribution(forecasts.confidence, assigned, seed)
+        mean, q95 = _null_distribution(forecasts.confidence, assigned, seed, forecasts.weights)
         details |= {"null_mean": mean, "null_q95": q95, "miscalibrated": value > q95, "seed": seed}
-    flags = ("no_headline_below_100",) if n < HEADLINE_MIN_CASES else ()
-    return Estimate.point(value, n, f"{name}/{rule}/{assigned.count}_bins", flags=flags, details=details)
+    if forecasts.weights is not None:
+        details["effective_n"] = forecasts.effective_n
+    flags = ("no_headline_below_100",) if forecasts.effective_n < HEADLINE_MIN_CASES else ()
+    method = f"{_name(forecasts, name)}/{rule}/{assigned.count}_bins"
+    return Estimate.point(value, n, method, flags=flags, details=details)
 
 
 def _successes(probabilities: Floats) -> Floats:
@@ -146,9 +186,14 @@ def _successes(probabilities: Floats) -> Floats:
     return distribution
 
 
-def _null_distribution(confidence: Floats, bins: Bins, seed: int) -> tuple[float, float]:
-    """Exact mean and simulated 95% quantile of ECE when every confidence is true (Brocker & Smith 2007)."""
+def _null_distribution(confidence: Floats, bins: Bins, seed: int, weights: Floats | None = None) -> tuple[float, float]:
+    """Exact mean and simulated 95% quantile of ECE when every confidence is true (Brocker & Smith 2007).
+
+    With weights the mean is simulated too: sums of weights have no distribution that is small enough to write down.
+    """
     rng = np.random.Generator(np.random.PCG64(seed))
+    if weights is not None:
+        return _weighted_null(confidence, bins, rng, weights)
     mean = 0.0
     simulated = np.zeros(_NULL_SAMPLES)
     for number in np.unique(bins.index):
@@ -160,6 +205,22 @@ def _null_distribution(confidence: Floats, bins: Bins, seed: int) -> tuple[float
         simulated += gaps[np.minimum(drawn, distribution.size - 1)]
     n = confidence.size
     return mean / n, float(np.quantile(simulated, 0.95)) / n
+
+
+def _weighted_null(confidence: Floats, bins: Bins, rng: np.random.Generator, weights: Floats) -> tuple[float, float]:
+    simulated = np.zeros(_NULL_SAMPLES)
+    for number in np.unique(bins.index):
+        inside = bins.index == number
+        pairs = np.column_stack([confidence[inside], weights[inside]])
+        # Cases that are alike differ in their number only.
+        kinds, counts = np.unique(pairs, axis=0, return_counts=True)
+        gap = np.zeros(_NULL_SAMPLES)
+        for (p, weight), count in zip(kinds, counts, strict=True):
+            right = rng.random(_NULL_SAMPLES) < p if count == 1 else rng.binomial(count, p, _NULL_SAMPLES)
+            gap += weight * (right - count * p)
+        simulated += np.abs(gap)
+    simulated /= weights.sum()
+    return float(simulated.mean()), float(np.quantile(simulated, 0.95))
 
 
 def expected_ece(confidence: ArrayLike, bins: int, rule: str = "right_closed") -> Estimate:
@@ -187,6 +248,7 @@ def squared_error_plugin(forecasts: Forecasts, bins: int | None = None, rule: st
     nothing = _nothing(forecasts, "squared_calibration_error_plugin")
     if nothing is not None:
         return nothing
+    forecasts = forecasts.unweighted()
     assigned = _bins_of(forecasts, bins, rule)
     value = float(_squared(*_sums(forecasts, assigned), debias=False))
     return Estimate.point(value, len(forecasts), f"squared_calibration_error_plugin/{rule}/{assigned.count}_bins")
@@ -197,11 +259,13 @@ def squared_error_debiased(forecasts: Forecasts, bins: int | None = None, rule: 
 
     Bins with one case contribute 0 and are counted in `details.singleton_bins`. The interval is a delete-one-group
     jackknife with Student's t on groups - 1 degrees, since a bootstrap repeats cases and so adds noise to the bins.
+    Weights do not count: the noise that is taken off is that of single cases.
     """
     name = "squared_calibration_error_debiased"
     nothing = _nothing(forecasts, name)
     if nothing is not None:
         return nothing
+    forecasts = forecasts.unweighted()
     assigned = _bins_of(forecasts, bins, rule)
     sums = _sums(forecasts, assigned)
     value = float(_squared(*sums, debias=True))
@@ -232,7 +296,7 @@ def squared_error_debiased(forecasts: Forecasts, bins: int | None = None, rule: 
 def smooth_ece(forecasts: Forecasts) -> Estimate:
     """Calibration error without bins: reflected Gaussian kernel, bandwidth at its fixed point (Blasiok 2023).
 
-    Discretised to 1/4000; a second opinion beside ECE, with no bins to choose.
+    Discretised to 1/4000; a second opinion beside ECE, with no bins to choose. Weights do not count.
     """
     nothing = _nothing(forecasts, "smooth_ece")
     if nothing is not None:
@@ -303,25 +367,36 @@ def _vectors(
     return p, truth
 
 
-def _mean_loss(losses: Floats, name: str, resampler: Resampler | None, details: dict[str, object]) -> Estimate:
+def _mean_loss(
+    losses: Floats, name: str, forecasts: Forecasts, resampler: Resampler | None, details: dict[str, object]
+) -> Estimate:
+    weights = forecasts.weights
     if resampler is None:
-        estimate = mean_t(losses, method=f"{name}/t")
-        return dataclasses.replace(estimate, details={**estimate.details, **details})
-    sums = resampler.sums(np.column_stack([losses, np.ones(losses.size)]))
+        if weights is None:
+            estimate = mean_t(losses, method=f"{name}/t")
+        else:
+            estimate = weighted_mean(losses, weights.min() / weights)
+        method = f"{_name(forecasts, name)}/t"
+        return dataclasses.replace(estimate, method=method, details={**estimate.details, **details})
+    mass = np.ones(losses.size) if weights is None else weights
+    sums = resampler.sums(np.column_stack([losses * mass, mass]))
     return resampler.interval(
-        float(losses.mean()),
+        float(np.average(losses, weights=weights)),
         ratio_replicates(sums[:, 0], sums[:, 1]),
-        method=f"{name}/{resampler.method}",
+        method=f"{_name(forecasts, name)}/{resampler.method}",
         details=details,
     )
 
 
 def brier(forecasts: Forecasts, *, resampler: Resampler | None = None) -> Estimate:
-    """Mean squared difference of confidence and outcome; a resampler (over the forecasts) gives bootstrap intervals."""
+    """Mean squared difference of confidence and outcome; a resampler (over the forecasts) gives bootstrap intervals.
+
+    With weights Hajek's mean: without a resampler its interval is that of `weighted_mean`.
+    """
     nothing = _nothing(forecasts, "brier")
     if nothing is not None:
         return nothing
-    return _mean_loss((forecasts.confidence - forecasts.correct) ** 2, "brier", resampler, {})
+    return _mean_loss((forecasts.confidence - forecasts.correct) ** 2, "brier", forecasts, resampler, {})
 
 
 def murphy(forecasts: Forecasts) -> dict[str, Estimate]:
@@ -331,19 +406,18 @@ def murphy(forecasts: Forecasts) -> dict[str, Estimate]:
     if nothing is not None:
         return dict.fromkeys(names, nothing)
     values, index = np.unique(np.round(forecasts.confidence, 12), return_inverse=True)
-    size = np.bincount(index).astype(np.float64)
-    accuracy = np.bincount(index, weights=forecasts.correct) / size
-    n = len(forecasts)
-    base = float(forecasts.correct.mean())
+    weights = np.ones(len(forecasts)) if forecasts.weights is None else forecasts.weights
+    size = np.bincount(index, weights=weights)
+    accuracy = np.bincount(index, weights=forecasts.correct * weights) / size
+    n, mass = len(forecasts), float(weights.sum())
+    base = float(np.average(forecasts.correct, weights=forecasts.weights))
     parts = (
-        float((size * (values - accuracy) ** 2).sum() / n),
-        float((size * (accuracy - base) ** 2).sum() / n),
+        float((size * (values - accuracy) ** 2).sum() / mass),
+        float((size * (accuracy - base) ** 2).sum() / mass),
         base * (1 - base),
     )
-    return {
-        name: Estimate.point(value, n, "murphy", details={"distinct_confidences": int(values.size)})
-        for name, value in zip(names, parts, strict=True)
-    }
+    method, details = _name(forecasts, "murphy"), {"distinct_confidences": int(values.size)}
+    return {name: Estimate.point(value, n, method, details=details) for name, value in zip(names, parts, strict=True)}
 
 
 def log_loss(forecasts: Forecasts, *, eps: float = 1e-15, resampler: Resampler | None = None) -> Estimate:
@@ -355,7 +429,7 @@ def log_loss(forecasts: Forecasts, *, eps: float = 1e-15, resampler: Resampler |
     if nothing is not None:
         return nothing
     losses, clipped = case_log_losses(forecasts.confidence, forecasts.correct, eps)
-    return _mean_loss(losses, "log_loss", resampler, {"eps": eps, "clipped": clipped})
+    return _mean_loss(losses, "log_loss", forecasts, resampler, {"eps": eps, "clipped": clipped})
 
 
 def case_log_losses(confidence: Floats, correct: Floats, eps: float = 1e-15) -> tuple[Floats, int]:
@@ -400,7 +474,8 @@ def auroc(forecasts: Forecasts, *, resampler: Resampler | None = None) -> Estima
     """Probability that a right case has the higher confidence than a wrong one, ties half; null `one_class`.
 
     The bootstrap is of the linear part (Hoeffding's projection, as in DeLong 1988): each case's share of wrong cases
-    below it, or of right cases above it.
+    below it, or of right cases above it. With weights each pair counts by the product of its cases' weights (Mann and
+    Whitney's statistic of the population), and the shares are of masses.
     """
     nothing = _nothing(forecasts, "auroc")
     if nothing is not None:
@@ -409,13 +484,23 @@ def auroc(forecasts: Forecasts, *, resampler: Resampler | None = None) -> Estima
     right = forecasts.correct == 1
     if right.all() or not right.any():
         return Estimate.undefined(Reason.ONE_CLASS, n, "auroc")
-    low, high = np.sort(forecasts.confidence[~right]), np.sort(forecasts.confidence[right])
+    name = _name(forecasts, "auroc")
+    weights = forecasts.weights
+    mass = np.ones(n) if weights is None else weights
     c = forecasts.confidence
-    below = (np.searchsorted(low, c, "left") + np.searchsorted(low, c, "right")) / (2 * low.size)
-    above = 1 - (np.searchsorted(high, c, "left") + np.searchsorted(high, c, "right")) / (2 * high.size)
-    value = float(below[right].mean())
+    below = _share_below(c, c[~right], mass[~right])
+    above = 1 - _share_below(c, c[right], mass[right])
+    value = float(np.average(below[right], weights=None if weights is None else weights[right]))
     if resampler is None:
-        return Estimate.point(value, n, "auroc")
-    sums = resampler.sums(np.column_stack([below * right, right, above * ~right, ~right]))
+        return Estimate.point(value, n, name)
+    sums = resampler.sums(np.column_stack([below * right, right, above * ~right, ~right]) * mass[:, None])
     replicates = ratio_replicates(sums[:, 0], sums[:, 1]) + ratio_replicates(sums[:, 2], sums[:, 3]) - value
-    return resampler.interval(value, replicates, method=f"auroc/linearised_{resampler.method}")
+    return resampler.interval(value, replicates, method=f"{name}/linearised_{resampler.method}")
+
+
+def _share_below(values: Floats, others: Floats, mass: Floats) -> Floats:
+    """The share of the others' mass below each value, ties half."""
+    order = np.argsort(others, kind="stable")
+    others, reached = others[order], np.concatenate([[0.0], np.cumsum(mass[order])])
+    left, right = np.searchsorted(others, values, "left"), np.searchsorted(others, values, "right")
+    return np.asarray((reached[left] + reached[right]) / (2 * reached[-1]))

@@ -7,6 +7,7 @@ recommendations, declared before the labels are seen.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from calibration.intervals import bonett_price, wilson
 from calibration.power import labels_for_difference, tier
 from calibration.resample import DEFAULT_SEED, FAST_RESAMPLES, MIN_GROUPS, Resampler, joint_types, share
 from calibration.tests import holm, mcnemar
-from calibration.weighted import t_test, weighted_mean
+from calibration.weighted import effective_size, t_test, weighted_mean
 
 MIN_LABELS = 30
 MIN_OF_CLASS = 10
@@ -196,6 +197,8 @@ def select(
     if resampler is not None and resampler.n_cases != n:
         raise InvalidStatisticInput("the resampler is not over these cases")
     draws = resampler or Resampler(n, labels[0].groups, resamples=resamples, seed=seed)
+    # What labels license goes by how many evenly drawn ones would be as sure.
+    size = effective_size(n, draws.weights)
     agreements = agreements or [
         Agreement(paired, draws.with_types(joint_types(paired.judge, paired.human)) if n else None) for paired in labels
     ]
@@ -223,11 +226,11 @@ def select(
         needed: int | None = None,
     ) -> Selection:
         return Selection(
-            verdict, chosen, tuple(reasons), tier(n), floors, tuple(comparisons), tuple(leading), pareto, baseline,
+            verdict, chosen, tuple(reasons), tier(size), floors, tuple(comparisons), tuple(leading), pareto, baseline,
             optimism, needed,
         )  # fmt: skip
 
-    missing = _missing_evidence(labels[0], human_agreement or {}, max(min_labels, MIN_LABELS))
+    missing = _missing_evidence(labels[0], size, human_agreement or {}, max(min_labels, MIN_LABELS))
     if missing:
         return result("not enough evidence", None, missing)
     eligible = [i for i, floor in enumerate(floors) if floor.met]
@@ -301,11 +304,14 @@ def _cheapest(
     return cheapest, f"cheapest of the judges that are not worse than the best by {margin:.0%}"
 
 
-def _missing_evidence(labels: PairedLabels, human_agreement: Mapping[str, float | None], min_labels: int) -> list[str]:
+def _missing_evidence(
+    labels: PairedLabels, size: float, human_agreement: Mapping[str, float | None], min_labels: int
+) -> list[str]:
     n = len(labels)
     missing = []
-    if n < min_labels:
-        missing.append(f"{n} human labels, at least {min_labels} are needed")
+    if size < min_labels:
+        as_sure = "" if size == n else f", as sure as {math.floor(size)} evenly drawn ones"
+        missing.append(f"{n} human labels{as_sure}, at least {min_labels} are needed")
     support = np.bincount(labels.human, minlength=len(labels.classes))
     used = np.sort(support)[::-1]
     second = int(used[1]) if used.size > 1 else 0

@@ -41,6 +41,18 @@ def kish(weights: NDArray[np.float64]) -> float:
     return float(weights.sum()) ** 2 / float((weights**2).sum())
 
 
+def effective_size(n: int, weights: NDArray[np.float64] | None) -> float:
+    """How many evenly drawn cases say as much as these `n`: Kish's size, `n` itself without weights."""
+    return float(n) if weights is None else min(kish(weights), float(n))
+
+
+def uneven(weights: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    """The weights where they differ; None where all are the same, so that every case counts as it is."""
+    if weights is None or weights.size == 0 or float(np.ptp(weights)) <= _EQUAL * float(weights.max()):
+        return None
+    return weights
+
+
 def weighted_mean(values: ArrayLike, probabilities: ArrayLike, *, level: float = 0.95) -> Estimate:
     """The mean over the population from which `values` were drawn, each with its inclusion probability in (0, 1].
 

@@ -18,8 +18,8 @@ class Calibration(BaseModel):
     `models` are the judge models that answered, as the provider reported them. `n` counts the labelled cases of the
     split, judged or not; `groups` the independent ones. `shortcoming` says why the measurement supports no trust; null
     when it does. Figures that are undefined are null; the stored statistics hold each with its reason. `effective_n`:
-    the cases were drawn for labelling with unequal probabilities, `agreement`, `kappa` and `position_consistency` weigh
-    them, and the agreement is as sure as so many evenly drawn cases would make it; null where they count alike.
+    the cases were drawn for labelling with unequal probabilities, `agreement`, `kappa`, `position_consistency`, `ece`
+    weigh them, and the agreement is as sure as so many evenly drawn cases would make it; null where they count alike.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

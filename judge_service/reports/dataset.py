@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.weighted import design_weights
+from calibration.weighted import design_weights, effective_size
 from judge_service.domain.calibration_set import Label, Split, drawn_with
 from judge_service.domain.case import Case
 from judge_service.domain.judge import ConfidenceSource, Judge, OrderPolicy
@@ -131,6 +131,11 @@ class Dataset:
         """
         chances = [self.items[i].chance for i in self.labelled]
         return design_weights([1.0 if chance is None else chance for chance in chances])
+
+    @property
+    def effective_n(self) -> float:
+        """How many evenly drawn labelled cases would be as sure (Kish); their number where all count the same."""
+        return effective_size(len(self.labelled), self.weights)
 
     @cached_property
     def lengths(self) -> tuple[list[int], list[int]]:

@@ -6,7 +6,7 @@ Owns the sentence that says which figures weigh the cases, and the mark on those
 from collections.abc import Iterable
 from typing import Any
 
-from calibration.weighted import OVER_DRAWN, WEIGHTED, design_weights, kish
+from calibration.weighted import OVER_DRAWN, WEIGHTED, design_weights, effective_size
 from judge_service.reports.dataset import LabelledItem
 
 
@@ -26,6 +26,7 @@ def drawn_cases(items: Iterable[LabelledItem], *, unreachable: int = 0) -> dict[
     chances = [1.0 if chance is None else chance for chance in found]
     lowest, highest = min(known), max(chances)
     weights = design_weights(chances)
+    effective = effective_size(len(found), weights)
     stands_for = sum(1 / chance for chance in chances)
     text = f"{len(known)} of {len(found)} labelled cases were drawn, all with probability {lowest:.3g}."
     if weights is not None:
@@ -33,7 +34,7 @@ def drawn_cases(items: Iterable[LabelledItem], *, unreachable: int = 0) -> dict[
             f"{len(known)} of {len(found)} labelled cases were drawn, with probabilities from {lowest:.3g} to "
             f"{highest:.3g}, so that some kinds of cases are here more often than they occur. Agreement weighs each "
             f"case by one over its probability: it is that of the about {stands_for:.0f} cases they were drawn from, "
-            f"and as sure as {kish(weights):.0f} evenly drawn cases would make it. Figures without a weighted form "
+            f"and as sure as {effective:.0f} evenly drawn cases would make it. Figures without a weighted form "
             "have no value, or are marked as of the drawn cases."
         )
     if unreachable:
@@ -47,7 +48,7 @@ def drawn_cases(items: Iterable[LabelledItem], *, unreachable: int = 0) -> dict[
         "lowest": lowest,
         "highest": highest,
         "uneven": weights is not None,
-        "effective_n": float(len(found)) if weights is None else kish(weights),
+        "effective_n": effective,
         "stands_for": stands_for,
         "unreachable": unreachable,
         "text": text,

@@ -47,7 +47,7 @@ def judge_figures(
         "judge_hash": made[0].judge_hash if made else column.judge.content_hash,
         "models": [name for name, _ in models.most_common()],
         "n": n,
-        "tier": tier(n),
+        "tier": tier(dataset.effective_n),
         "unlabelled_judgments": unlabelled,
         **core_figures(dataset, column, rules, resampler),
         "failures": _failures(dataset, column),

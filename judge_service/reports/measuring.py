@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
+from math import floor
 from typing import Any
 
 from calibration.agreement import PairedLabels
@@ -242,23 +243,29 @@ def _calibration(
         runs=labelled.runs[column.judge.name],
         n=row["n"],
         groups=len(set(dataset.groups)),
-        shortcoming=shortcoming(dataset, models, raw, split),
+        shortcoming=shortcoming(dataset, models, raw, split, row["effective_n"] if weighed else None),
         agreement=raw["value"],
         agreement_low=raw["low"],
         agreement_high=raw["high"],
         kappa=agreement["cohen_kappa"]["value"],
         position_consistency=position["consistency"]["value"] if position else None,
-        # The gaps of bins have no weighted form here, and those of the drawn cases are not the judge's.
-        ece=confidence["ece"]["value"] if confidence and not weighed else None,
+        ece=confidence["ece"]["value"] if confidence else None,
         effective_n=row["effective_n"] if weighed else None,
         created_at=now,
     )
 
 
 def shortcoming(
-    dataset: Dataset, models: Sequence[str], raw: dict[str, Any], split: Split = Split.CALIBRATION
+    dataset: Dataset,
+    models: Sequence[str],
+    raw: dict[str, Any],
+    split: Split = Split.CALIBRATION,
+    effective_n: float | None = None,
 ) -> str | None:
-    """Why these labels and judgments support no trust in the judge; None when they do."""
+    """Why these labels and judgments support no trust in the judge; None when they do.
+
+    Cases that were drawn unevenly count as the `effective_n` evenly drawn ones that would be as sure.
+    """
     if split is Split.DEVELOPMENT:
         return "Measured on the development split, on which prompts and thresholds are chosen: that is no evidence."
     n = len(dataset.human)
@@ -266,6 +273,11 @@ def shortcoming(
     classes = Counter(dataset.human).most_common(2)
     if n < ENOUGH_LABELS:
         return f"{n} labelled cases; at least {ENOUGH_LABELS} are needed."
+    if effective_n is not None and effective_n < ENOUGH_LABELS:
+        return (
+            f"{n} labelled cases that were drawn unevenly, as sure as {floor(effective_n)} evenly drawn ones; at least "
+            f"{ENOUGH_LABELS} of those are needed."
+        )
     if groups < MIN_GROUPS:
         return f"{groups} independent groups of cases; at least {MIN_GROUPS} are needed."
     if len(classes) < 2 or classes[1][1] < ENOUGH_OF_CLASS:

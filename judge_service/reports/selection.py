@@ -78,7 +78,7 @@ def facts(study: Study) -> dict[str, Any]:
         "cases": len(dataset.items),
         "labelled": study.n,
         "groups": len(set(study.labelled.groups)),
-        "tier": tier(study.n),
+        "tier": tier(study.labelled.effective_n),
         "annotators": len(annotators),
         "label_condition": "blind" if origin is not None else "as the source says",
         "judges": len(dataset.columns),

@@ -77,7 +77,7 @@ def statistics(
         "n_cases": len(dataset.items),
         "n_labelled": len(labelled.items),
         "n_groups": len(set(labelled.groups)),
-        "tier": tier(len(labelled.items)),
+        "tier": tier(labelled.effective_n),
         **found,
         "shares": shares_of(dataset, shares, by=by, leave_out=leave_out, resamples=chosen.resamples, seed=chosen.seed),
     }
@@ -119,7 +119,7 @@ def _slices(whole: Dataset, dataset: Dataset, key: str, rules: Rules) -> list[di
                 "value": value,
                 "n": n,
                 "without_key": without,
-                "tier": tier(n),
+                "tier": tier(part.effective_n),
                 "humans": human_figures(part, resampler),
                 "judges": [
                     {"judge": column.judge.name, "n": n, **core_figures(part, column, rules, resampler)}

@@ -194,7 +194,8 @@ class Study:
         """The judge's confidences with whether the verdict was people's; `column` is one of `labelled`."""
         said, human = self.labelled.predicted(column), self.labelled.human
         stated = [value if label is not None else None for value, label in zip(self.stated(column), said, strict=True)]
-        return Forecasts.of(stated, [a == b for a, b in zip(said, human, strict=True)], groups=self.labelled.groups)
+        right = [a == b for a, b in zip(said, human, strict=True)]
+        return Forecasts.of(stated, right, groups=self.labelled.groups, weights=self.labelled.weights)
 
     def draws(self, *columns: Sequence[Any] | NDArray[np.generic]) -> Resampler:
         """The report's draws for statistics that see no more of a case than these columns: the same, but faster."""

@@ -94,14 +94,17 @@ def thresholds(
         if chosen is None or chosen.value is None
         else _cut(dataset, scores, truth, chosen.value, resampler),
     }
-    forecasts = Forecasts.of(values, outcome)
-    of_known = Resampler(len(known), [dataset.groups[i] for i in known], resamples=rules.resamples, seed=rules.seed)
+    weights = None if dataset.weights is None else dataset.weights[known]
+    forecasts = Forecasts.of(values, outcome, weights=weights)
+    groups = [dataset.groups[i] for i in known]
+    of_known = Resampler(len(known), groups, resamples=rules.resamples, seed=rules.seed, weights=forecasts.weights)
     found["auroc"] = probability.auroc(forecasts, resampler=of_known)
     if column.probabilistic:
         found["brier"] = probability.brier(forecasts, resampler=of_known)
         verdict = Forecasts.of(
             [max(value, 1 - value) for value in values],
             [(value > 0.5) == right for value, right in zip(values, outcome, strict=True)],
+            weights=weights,
         )
         for bins in (10, 15):
             found[f"ece_{bins}_bins"] = probability.ece(forecasts, bins)

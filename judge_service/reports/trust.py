@@ -196,7 +196,7 @@ def _trust(calibration: Calibration, level: TrustLevel, reason: str) -> Trust:
     if calibration.effective_n is not None:
         reason += (
             " They were drawn with unequal probabilities and are weighed by them: as sure as "
-            f"{calibration.effective_n:.0f} evenly drawn cases; no ECE is defined over them."
+            f"{calibration.effective_n:.0f} evenly drawn cases."
         )
     return Trust(
         level=level,

@@ -35,16 +35,17 @@ _NO_SOURCE = (
 def build(study: Study) -> dict[str, Any]:
     """Per judge: stated confidence against agreement, and what maps would mend.
 
-    Shape: `{n, headline_from, judges: [row]}`; the event is "the verdict equals people's label".
-    `row`: `judge`, `baseline`, `measured` (false with `reason` code and `text`), `source`, `n` (cases with a
-    confidence), `without`; `headline`: true from 100 cases on (below: Brier, no ECE); figures `ece`, `ece_equal_mass`,
-    `mce`, `smooth_ece`, `squared_debiased`, `brier`, `log_loss`, `auroc`; `by_chance`, `by_chance_95` (ECE of a judge
+    Shape: `{n, headline_from, judges: [row]}`; the event is "the verdict equals people's label". `row`: `judge`,
+    `baseline`, `measured` (false with `reason` code and `text`), `source`, `n` (cases with a confidence),
+    `without`; `headline`: true from 100 cases on (below: Brier, no ECE); figures `ece`, `ece_equal_mass`, `mce`,
+    `smooth_ece`, `squared_debiased`, `brier`, `log_loss`, `auroc`; `by_chance`, `by_chance_95` (ECE of a judge
     whose every confidence is true: mean, and the 95% point), `miscalibrated` (true above that point, null below 100
-    cases); `murphy`: `{reliability, resolution, uncertainty}`; `bins`: list of `{low, high, n, mean_confidence,
-    accuracy, accuracy_low, accuracy_high, greyed}` (Wilson; greyed under 10 cases); `maps`: list of `{method, fitted,
-    kept, reason, text, n_needed, ece, brier, log_loss, improvement, bins}`: what a map from raw to calibrated
-    confidence reaches on cases that it was not fitted on (five folds by group); figures are null where it could not be
-    fitted. `before` has `ece`, `brier` and `log_loss` of the raw confidence over the same cases.
+    cases, or that many evenly drawn ones); `murphy`: `{reliability, resolution, uncertainty}`; `bins`: list of
+    `{low, high, n, mean_confidence, accuracy, accuracy_low, accuracy_high, greyed}` (Wilson; greyed under 10
+    cases); `maps`: list of `{method, fitted, kept, reason, text, n_needed, ece, brier, log_loss, improvement,
+    bins}`: what a map from raw to calibrated confidence reaches on cases that it was not fitted on (five folds by
+    group); figures are null where it could not be fitted. `before` has `ece`, `brier` and `log_loss` of the raw
+    confidence over the same cases.
     """
     return {
         "n": study.n,
@@ -64,7 +65,7 @@ def _row(study: Study, column: JudgeColumn, figures: Headline) -> dict[str, Any]
     found = figures.confidence
     forecasts = study.forecasts(column)
     ece = found["ece"]
-    enough = len(forecasts) >= HEADLINE_MIN_CASES
+    enough = forecasts.effective_n >= HEADLINE_MIN_CASES
     return {
         **head,
         "measured": True,
@@ -80,7 +81,8 @@ def _row(study: Study, column: JudgeColumn, figures: Headline) -> dict[str, Any]
         "miscalibrated": ece.details["miscalibrated"] if enough else None,
         "murphy": {name: found[f"brier_{name}"].value for name in ("reliability", "resolution", "uncertainty")},
         "bins": _bins(figures.reliability or []),
-        **_maps(study, forecasts),
+        # Maps have no weighted form: theirs are figures of the drawn cases.
+        **_maps(study, forecasts.unweighted()),
     }
 
 

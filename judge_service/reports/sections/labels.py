@@ -44,7 +44,7 @@ def build(study: Study) -> dict[str, Any]:
         "n": study.n,
         "cases": len(study.dataset.items),
         "unlabelled": len(study.dataset.items) - study.n,
-        "tier": tier(study.n),
+        "tier": tier(study.labelled.effective_n),
         "how": None if given is None else {name: count for name, count in given.items() if name not in aside},
         "aside": None if given is None else {name: given[name] for name in aside if name in given},
         "drawn": drawn_cases(items, unreachable=0 if study.labelled_set is None else study.labelled_set.unreachable),

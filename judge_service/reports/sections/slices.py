@@ -11,6 +11,7 @@ from calibration.intervals import proportion
 from calibration.power import tier
 from calibration.resample import MIN_GROUPS, Resampler, ratio_replicates, share
 from calibration.tests import holm
+from calibration.weighted import effective_size
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.reports.dataset import Dataset, slice_of
 from judge_service.reports.figures import shown
@@ -123,7 +124,7 @@ def _value(study: Study, value: str, inside: Any, right: Any, said: list[list[st
         "value": value,
         "n": n,
         "groups": resampler.n_groups,
-        "tier": tier(n),
+        "tier": tier(effective_size(n, resampler.weights)),
         "verdict_from": NO_VERDICT_BELOW,
         "judges": rows,
     }

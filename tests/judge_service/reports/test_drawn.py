@@ -13,7 +13,7 @@ from judge_service.reports.drawn import drawn_cases
 from judge_service.reports.measuring import measure
 from judge_service.reports.render import to_html
 from judge_service.reports.sections import labels
-from judge_service.reports.selection import build_report
+from judge_service.reports.selection import build_report, facts
 from judge_service.reports.statistics import Rules, set_statistics
 from judge_service.reports.study import Study
 from tests.judge_service.reports.studies import FAST, NOON, OTHER, Reply, dataset_of, set_of
@@ -165,14 +165,42 @@ def test_trust_carries_the_weighted_agreement_and_no_map() -> None:
     assert calibration.agreement == pytest.approx(0.86, abs=0.05)
     assert calibration.effective_n is not None
     assert calibration.effective_n < calibration.n == len(part.items)
-    assert calibration.ece is None
+    whole, _ = population()
+    ((even, everything, _),) = measure(replace(set_of(whole), runs={"j": ()}), Split.CALIBRATION, NOON)
+    assert calibration.ece == figures["judge"]["confidence"]["ece"]["value"]
+    assert calibration.ece == pytest.approx(even.ece, abs=0.06)
+    for name in ("brier", "log_loss", "auroc", "mce"):
+        weighed, truth = (record["judge"]["confidence"][name] for record in (figures, everything))
+        assert weighed["method"].startswith("hajek_"), name
+        assert weighed["value"] == pytest.approx(truth["value"], abs=0.1), name
     assert figures["pairs"]["uneven"] is True
     assert fitted is not None
     assert not fitted.used
     assert "unequal probabilities" in str(fitted.refused)
-    whole, _ = population()
-    ((even, _, _),) = measure(replace(set_of(whole), runs={"j": ()}), Split.CALIBRATION, NOON)
     assert even.effective_n is None
+
+
+def test_labels_that_are_worth_few_evenly_drawn_ones_license_what_few_do() -> None:
+    # 120 labels, of which three carry nearly all of the weight.
+    uneven = drawn([0.001] * 3 + [1.0] * 117)
+    study = Study(uneven, FAST, labelled_set=set_of(uneven))
+    statistics = set_statistics(set_of(uneven), Rules(resamples=100))
+    assert statistics["set"]["labels"]["drawn"]["effective_n"] == pytest.approx(3117**2 / (3e6 + 117))
+    assert statistics["tier"] == statistics["judges"][0]["tier"] == "counts only"
+    assert labels.build(study)["tier"] == facts(study)["tier"] == "counts only"
+    assert statistics["selection"]["verdict"] == "not enough evidence"
+    assert statistics["selection"]["reasons"] == [
+        "120 human labels, as sure as 3 evenly drawn ones, at least 100 are needed"
+    ]
+    ((calibration, _, _),) = measure(replace(set_of(uneven), runs={"j": ()}), Split.CALIBRATION, NOON)
+    assert calibration.n == 120
+    assert calibration.shortcoming == (
+        "120 labelled cases that were drawn unevenly, as sure as 3 evenly drawn ones; at least 30 of those are needed."
+    )
+    even = drawn([0.5] * 120)
+    assert set_statistics(set_of(even), Rules(resamples=100))["tier"] == "selection between clearly different judges"
+    ((calibration, _, _),) = measure(replace(set_of(even), runs={"j": ()}), Split.CALIBRATION, NOON)
+    assert calibration.shortcoming is None
 
 
 def test_the_better_judge_of_the_population_leads_although_it_is_worse_on_the_drawn_cases() -> None:

@@ -72,9 +72,9 @@ def test_nothing_measured_is_uncalibrated(store: Store) -> None:
 
 
 def test_a_measurement_over_uneven_draws_says_how_sure_it_is(store: Store) -> None:
-    store.calibrations.add(calibration(frozen(store), effective_n=61.7, ece=None), {})
+    store.calibrations.add(calibration(frozen(store), effective_n=61.7), {})
     found = asked(StoredTrust(store))
-    assert (found.n, found.effective_n, found.ece) == (120, 61.7, None)
+    assert (found.n, found.effective_n, found.ece) == (120, 61.7, 0.04)
     assert "drawn with unequal probabilities and are weighed by them: as sure as 62 evenly drawn cases" in found.reason
 
 
