@@ -10,6 +10,10 @@ from judge_service.domain.call import Usage
 from judge_service.domain.judge import Limits
 
 
+class CallsEnded(Exception):
+    """The run was cancelled: no further call is made, and what was asked in part has no judgment."""
+
+
 @dataclass(slots=True)
 class Budget:
     """Money (US dollars) and tokens, with what is spent. A limit of None never ends."""
@@ -50,3 +54,22 @@ class Budget:
             if self.unpriced:
                 return "the money limit cannot be kept: a call came without a cost. Give the judge a price."
         return None
+
+
+@dataclass(slots=True)
+class EndableBudget(Budget):
+    """The budget of one start of a run, which ends when the run is cancelled. `inner`: what the whole run may spend."""
+
+    inner: Budget | None = None
+    ended: bool = False
+
+    def spend(self, usage: Usage) -> None:
+        """Count what calls used."""
+        if self.inner is not None:
+            self.inner.spend(usage)
+
+    def exhausted(self) -> str | None:
+        """Why no new call may start; None while one may. Raises CallsEnded once ended."""
+        if self.ended:
+            raise CallsEnded
+        return None if self.inner is None else self.inner.exhausted()

@@ -10,12 +10,11 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from judge_service.domain.call import Usage
 from judge_service.domain.run import Run, RunStatus
 from judge_service.errors import Conflict, JudgeServiceError, MissingDependency, StoreError, Unavailable
-from judge_service.judging.budget import Budget
 from judge_service.runs.local import LocalRunner, verdict
 from judge_service.runs.progress import Tally
+from judge_service.runs.spending import SharedBudgets
 from judge_service.runs.worker import FLEET, alive, this_worker
 from judge_service.store import Store
 from judge_service.store.chunks import Chunk
@@ -52,6 +51,7 @@ class Fleet:
         *,
         cases_at_once: int = CASES_AT_ONCE,
         before_chunk: Callable[[], object] | None = None,
+        budgets: SharedBudgets | None = None,
     ) -> None:
         self._store = store
         self._queue = queue
@@ -60,7 +60,7 @@ class Fleet:
         self._cases_at_once = cases_at_once
         self._chunks_at_once = max(2, min(CHUNKS_AT_ONCE, cases_at_once))
         self._before_chunk = before_chunk
-        self._budgets: dict[str, Budget] = {}
+        self._budgets = budgets or SharedBudgets(store)
         self._stop = asyncio.Event()
 
     async def offer(self, run: Run, *, retry_errors: bool = False, again: bool = True) -> None:
@@ -158,16 +158,17 @@ class Fleet:
             log.info("chunk %d of run %s: %s", chunk.number, run.id, error.message)
             now = await asyncio.to_thread(self._store.runs.get, run.id)
             return await self._done(chunk, now) if now is None or now.status.ended else False
-        end = await self._runner.judge_part(
-            run,
-            rubric,
-            chunk.first,
-            chunk.last,
-            worker=FLEET,
-            retry=chunk.retry,
-            concurrency=max(1, self._cases_at_once // self._chunks_at_once),
-            budget=await self._budget(run),
-        )
+        async with self._budgets.of(run) as budget:
+            end = await self._runner.judge_part(
+                run,
+                rubric,
+                chunk.first,
+                chunk.last,
+                worker=FLEET,
+                retry=chunk.retry,
+                concurrency=max(1, self._cases_at_once // self._chunks_at_once),
+                budget=budget,
+            )
         if end.message is not None:
             return await self._fail(chunk, run, end.message)
         if end.halted:
@@ -175,21 +176,6 @@ class Fleet:
             if now is not None and not now.status.ended and now.status is not RunStatus.CANCELLING:
                 return False
         return await self._done(chunk, run)
-
-    async def _budget(self, run: Run) -> Budget | None:
-        """One budget a run in this process, brought up to what all processes have recorded."""
-        budget = self._budgets.setdefault(run.id, made) if (made := Budget.of(run.judge.limits)) else None
-        if budget is not None:
-            tally = Tally(run.id, run.n_planned, lambda: 0.0)
-            tally.start_from(await asyncio.to_thread(self._store.runs.counts, run.id))
-            budget.reach(
-                Usage(
-                    prompt_tokens=tally.prompt_tokens,
-                    completion_tokens=tally.completion_tokens,
-                    cost_usd=tally.cost_usd,
-                )
-            )
-        return budget
 
     async def _done(self, chunk: Chunk, run: Run | None) -> bool:
         left = await asyncio.to_thread(self._store.chunks.done, chunk)
@@ -199,13 +185,13 @@ class Fleet:
 
     async def _fail(self, chunk: Chunk, run: Run, message: str) -> bool:
         await asyncio.to_thread(self._store.runs.finish, run.id, RunStatus.FAILED, message)
-        self._budgets.pop(run.id, None)
+        self._budgets.forget(run.id)
         await asyncio.to_thread(self._store.chunks.done, chunk)
         return True
 
     async def _settle(self, run: Run) -> None:
         """All chunks are done: the run ends by what is recorded, or goes on with what a dying database lost."""
-        self._budgets.pop(run.id, None)
+        self._budgets.forget(run.id)
         now = await asyncio.to_thread(self._store.runs.get, run.id)
         if now is None or now.status.ended:
             return

@@ -15,7 +15,6 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from judge_service.domain.call import Usage
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
@@ -23,7 +22,7 @@ from judge_service.domain.outcome import Outcome
 from judge_service.domain.run import PlannedCase, Run, RunStatus
 from judge_service.errors import Conflict, InvalidInput, JudgeServiceError, NotFound, StoreError, Unavailable
 from judge_service.judging.asking import FatalJudgeError
-from judge_service.judging.budget import Budget
+from judge_service.judging.budget import Budget, CallsEnded, EndableBudget
 from judge_service.runs.execute import CaseJudging
 from judge_service.runs.progress import Progress, Tally
 from judge_service.runs.worker import alive, this_worker
@@ -33,7 +32,7 @@ from rubrics.model import Rubric
 
 PAGE = 256
 """Cases planned or read at once. Memory depends on this and the concurrency, not on the number of cases."""
-BEAT_S = 2.0
+BEAT_S = 1.0
 """Seconds between signs of life, which is also how soon a cancellation by another process is seen."""
 
 PATIENCE_S = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -67,10 +66,20 @@ class _Session:
     last: int | None = None
     retry: Sequence[str] = ()
     halted: asyncio.Event = field(default_factory=asyncio.Event)
+    calls: EndableBudget = field(init=False)
     stopping: bool = False
     message: str | None = None
     fault: BaseException | None = None
     records: "set[asyncio.Future[Judgment]]" = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Give this start its own end."""
+        self.calls = EndableBudget(inner=self.budget)
+
+    def cancel(self) -> None:
+        """Begin no case and make no further call; calls in flight end."""
+        self.calls.ended = True
+        self.halted.set()
 
     def fail(self, message: str, fault: BaseException | None = None) -> None:
         """Stop with the first message; later ones say the same."""
@@ -237,11 +246,11 @@ class LocalRunner:
             del self._sessions[run_id]
 
     async def cancel(self, run_id: str) -> Run:
-        """Ask for the end of a run: no new case starts. Twice is harmless. Raises NotFound, Conflict when ended."""
+        """Ask for the end of a run: no new call starts. Twice is harmless. Raises NotFound, Conflict when ended."""
         run = await asyncio.to_thread(self._store.runs.cancel, run_id)
         for session in (*self._sessions.values(), *self._parts):
             if session.run.id == run_id:
-                session.halted.set()
+                session.cancel()
         return run
 
     def stop(self) -> None:
@@ -301,14 +310,7 @@ class LocalRunner:
         session.tally.start_from(counts)
         if session.budget is not None:
             # What the run's stored judgments used, before this start too, counts.
-            tally = session.tally
-            session.budget.spend(
-                Usage(
-                    prompt_tokens=tally.prompt_tokens,
-                    completion_tokens=tally.completion_tokens,
-                    cost_usd=tally.cost_usd,
-                )
-            )
+            session.budget.spend(session.tally.usage)
         self._report(session)
         try:
             await self._go(session)
@@ -389,7 +391,9 @@ class LocalRunner:
         while (planned := await session.cases.get()) is not None and not session.halted.is_set():
             case = planned.case
             try:
-                judgment = await self._judging.judge(case, session.rubric, session.run.judge, budget=session.budget)
+                judgment = await self._judging.judge(case, session.rubric, session.run.judge, budget=session.calls)
+            except CallsEnded:
+                return
             except FatalJudgeError as error:
                 session.fail(str(error) or "The provider refused the key (401 or 403). No further call was made.")
                 return
@@ -450,7 +454,7 @@ class LocalRunner:
                 log.warning("run %s: %s", session.run.id, error.message)
                 continue
             if run.status is RunStatus.CANCELLING or run.status.ended:
-                session.halted.set()
+                session.cancel()
 
     async def _end(self, session: _Session) -> Run:
         runs, run_id = self._store.runs, session.run.id

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from judge_service.domain.call import Usage
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
 from judge_service.store import OutcomeCount
@@ -59,6 +60,11 @@ class Tally:
     def __post_init__(self) -> None:
         """Start the clock."""
         self.started = self.monotonic()
+
+    @property
+    def usage(self) -> Usage:
+        """What all counted judgments used."""
+        return Usage(prompt_tokens=self.prompt_tokens, completion_tokens=self.completion_tokens, cost_usd=self.cost_usd)
 
     def start_from(self, counts: Iterable[OutcomeCount]) -> None:
         """Count what was recorded before this start."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from judge_service.domain.run import Run, RunStatus
 
 LEASE = timedelta(seconds=60)
-"""A worker on another machine counts as dead after this long without a sign; a living one gives one every 2 s."""
+"""A worker on another machine counts as dead after this long without a sign; a living one gives one every second."""
 FLEET = "fleet"
 """The worker of a run whose chunks are judged by any number of processes."""
 

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partialmethod
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 from judge_service.domain.judge import Judge
 from judge_service.judging.roster import Roster
 from judge_service.settings import Settings
-from tests.support.fake_provider import FakeProvider, Reply
+from tests.support.fake_provider import FakeProvider, Recorded, Reply
 
 LONG_ENOUGH_S = 60.0
 TIE = json.dumps({"rationale": "The same.", "verdict": "tie"})
@@ -102,9 +102,9 @@ async def ended(process: BaseProcess) -> int | None:
     return process.exitcode
 
 
-def asked(server: FakeProvider) -> Counter[str]:
+def asked(requests: Iterable[Recorded]) -> Counter[str]:
     """How often each prompt was sent."""
-    return Counter(json.dumps(request.body, sort_keys=True) for request in server.completions)
+    return Counter(json.dumps(request.body, sort_keys=True) for request in requests)
 
 
 def tie(delay_s: float = 0.02) -> Reply:

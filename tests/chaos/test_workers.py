@@ -1,6 +1,8 @@
 """Worker processes that are stopped or killed under a run on PostgreSQL, counted at the provider."""
 
 import asyncio
+import itertools
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +14,10 @@ from judge_service.domain.run import RunStatus
 from judge_service.runs.exports import judgments_of
 from judge_service.runs.watching import watch
 from tests.judge_service.store.databases import Postgres
-from tests.support.fake_provider import FakeProvider
+from tests.support.fake_provider import FakeProvider, Recorded, Reply
 
 from . import parts
-from .processes import LONG_ENOUGH_S, Installation, asked, ended, tie, until
+from .processes import LONG_ENOUGH_S, TIE, Installation, asked, ended, tie, until
 
 N = 120
 
@@ -74,5 +76,71 @@ async def test_a_stopped_worker_gives_its_chunks_back_and_nothing_is_asked_again
             here.start("worker")
             assert await end_of_run(service) is RunStatus.FINISHED
             assert len(list(judgments_of(service.store, "r"))) == N
-        assert set(asked(server).values()) == {1}
+        assert set(asked(server.completions).values()) == {1}
         assert len(server.completions) == 2 * N
+
+
+def held_after(n: int, later: threading.Event) -> "Callable[[Recorded], Reply]":
+    """Answers the first `n` calls; every further one waits for `later`."""
+    seen = itertools.count(1)
+    return lambda _: Reply(TIE, delay_s=0.01, hold=None if next(seen) <= n else later)
+
+
+async def test_of_three_workers_one_is_killed_and_only_its_calls_in_flight_are_repeated(
+    installed: "Callable[..., Installation]",
+) -> None:
+    later = threading.Event()
+    with FakeProvider(default=held_after(N, later)) as server:
+        here = installed(server, concurrency=4)
+        async with Service.open(here.settings(serve_works=False)) as service:
+            workers = [here.start("worker", heartbeat_s=2.0) for _ in range(3)]
+            await submit(service, here)
+            # Half of the calls are answered and each slot of the judge is held by a call.
+            await asyncio.to_thread(until, lambda: len(server.completions) == N + 4, "the calls in flight")
+            flying = asked(server.completions[N:])
+            workers[0].kill()
+            await ended(workers[0])
+            later.set()
+            assert await end_of_run(service) is RunStatus.FINISHED
+            assert len(list(judgments_of(service.store, "r"))) == N
+        repeated = {prompt for prompt, n in asked(server.completions).items() if n > 1}
+        assert repeated <= set(flying)
+        assert len(asked(server.completions)) == 2 * N
+        assert len(server.completions) <= 2 * N + 4
+
+
+async def test_a_run_that_is_cancelled_elsewhere_makes_no_further_call(
+    installed: "Callable[..., Installation]",
+) -> None:
+    later = threading.Event()
+    with FakeProvider(default=held_after(40, later)) as server:
+        here = installed(server, concurrency=4)
+        async with Service.open(here.settings(serve_works=False)) as service:
+            for _ in range(2):
+                here.start("worker")
+            await submit(service, here)
+            await asyncio.to_thread(until, lambda: len(server.completions) == 44, "the calls in flight")
+            assert (await service.background.cancel("r")).status is RunStatus.CANCELLING
+            assert (await service.background.cancel("r")).status is RunStatus.CANCELLING
+            await beats(service, 16)
+            later.set()
+            assert await end_of_run(service) is RunStatus.CANCELLED
+            assert (await service.background.cancel("r")).status is RunStatus.CANCELLED
+            # Cases that were begun and waited for a slot make no call either.
+            assert len(server.completions) == 44
+            # Resumed, it asks the rest: nothing that was answered.
+            await service.background.resume("r")
+            assert await end_of_run(service) is RunStatus.FINISHED
+        assert set(asked(server.completions).values()) == {1}
+        assert len(server.completions) == 2 * N
+
+
+async def beats(service: Service, n: int) -> None:
+    """Wait for signs of life: each part of the run reads the run's state with its own, once a second."""
+
+    def next_beat() -> None:
+        until(lambda: service.store.runs.get("r").heartbeat_at != last, "a sign of life")  # type: ignore[union-attr]
+
+    for _ in range(n):
+        last = (await service.background.get("r")).heartbeat_at
+        await asyncio.to_thread(next_beat)
