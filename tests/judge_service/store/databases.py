@@ -70,3 +70,21 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
     url = server.fresh()
     yield url
     server.drop(url)
+
+
+def differences(url: str) -> list[object]:
+    """Where the tables of a database differ from those of the program."""
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    from judge_service.store.engine import new_engine, parse_url
+    from judge_service.store.migrate import VERSION_TABLE
+    from judge_service.store.tables import Base
+
+    engine = new_engine(parse_url(url))
+    try:
+        with engine.connect() as connection:
+            context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+            return list(compare_metadata(context, Base.metadata))
+    finally:
+        engine.dispose()

@@ -18,9 +18,10 @@ from judge_service.domain.run import PlannedCase, Run
 from judge_service.errors import ConfigurationError, NewerDatabase, StoreError
 from judge_service.store import Store, migrate
 from judge_service.store.engine import Database, new_engine, parse_url, writing
-from judge_service.store.migrate import VERSION_TABLE, head, upgrade
-from judge_service.store.tables import Base, CallRow, JudgmentRow, KeyRow, LabelRow, RunRow, SetRow, SetUseRow, table
+from judge_service.store.migrate import head, upgrade
+from judge_service.store.tables import CallRow, JudgmentRow, KeyRow, LabelRow, RunRow, SetRow, SetUseRow, table
 
+from .databases import differences
 from .examples import NOON, judgment
 
 JUDGE = Judge(name="small", backend="baseline")
@@ -43,22 +44,9 @@ def to_revision(url: str, monkeypatch: pytest.MonkeyPatch, revision: str) -> Non
         upgrade(parse_url(url))
 
 
-def _differences(url: str) -> list[object]:
-    from alembic.autogenerate import compare_metadata
-    from alembic.migration import MigrationContext
-
-    engine = new_engine(parse_url(url))
-    try:
-        with engine.connect() as connection:
-            context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-            return list(compare_metadata(context, Base.metadata))
-    finally:
-        engine.dispose()
-
-
 def test_the_migrations_make_exactly_the_tables(database_url: str) -> None:
     upgrade(parse_url(database_url))
-    assert _differences(database_url) == []
+    assert differences(database_url) == []
 
 
 def test_a_second_start_changes_nothing(database_url: str) -> None:
@@ -93,7 +81,7 @@ def test_a_database_of_the_first_release_keeps_every_row(database_url: str, monk
     with engine.connect() as connection:
         assert connection.execute(text("SELECT version_num FROM schema_version")).scalar_one() == head()
     engine.dispose()
-    assert _differences(database_url) == []
+    assert differences(database_url) == []
 
 
 def test_a_newer_database_is_refused_untouched(database_url: str) -> None:
@@ -137,7 +125,7 @@ def test_processes_that_start_together_do_not_clash(database_url: str) -> None:
     results = [process.communicate(timeout=60) for process in processes]
     assert [process.returncode for process in processes] == [0] * 4, results
     assert len({out for out, _ in results}) == 1
-    assert _differences(database_url) == []
+    assert differences(database_url) == []
 
 
 def test_a_file_of_something_else_is_refused_and_kept(tmp_path: Path) -> None:
@@ -317,4 +305,4 @@ def test_chunks_that_ask_errors_again_know_which_after_an_upgrade(
         assert [None if chunk is None else chunk.retry for chunk in found] == [[failed[0].id], [failed[1].id], None, []]
         assert [case.position for case in store.runs.pending("r", retry=[failed[0].id])] == [0, 2]
     engine.dispose()
-    assert _differences(database_url) == []
+    assert differences(database_url) == []
