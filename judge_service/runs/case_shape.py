@@ -115,8 +115,18 @@ def with_lists(fields: Mapping[str, Any], rubric: Rubric[Any]) -> dict[str, Any]
     }
 
 
+def spoken(fields: Mapping[str, Any], rubric: Rubric[Any]) -> dict[str, Any]:
+    """A case's fields without the empty cells that say nothing: those of fields that the rubric does not require."""
+    cells = _cells(rubric)
+    return {name: value for name, value in fields.items() if not _silent(value, cells.get(name))}
+
+
+def _silent(value: Any, cell: _Cell | None) -> bool:
+    return cell is not None and not cell.required and value in ("", None)
+
+
 def _put(row: dict[str, Any], name: str, column: str, value: Any, cell: _Cell | None) -> None:
-    if cell is not None and value in ("", None) and not cell.required:
+    if _silent(value, cell):
         return
     row[name] = _whole(value, column) if cell is not None and cell.whole else value
 
