@@ -6,7 +6,6 @@ and attaches trust. A judge's failure ends in an outcome, never in an exception;
 
 import asyncio
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from judge_service.backends.catalog import BackendPool
 from judge_service.domain.call import Call, Usage
 from judge_service.domain.canonical import canonical_json, content_hash, text_hash
 from judge_service.domain.case import Case
+from judge_service.domain.identifier import ordered_id
 from judge_service.domain.judge import ConfidenceSource, Judge, Limits, OrderPolicy
 from judge_service.domain.judgment import Confidence, Flag, Judgment, Votes
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason, NotApplicableReason, Outcome
@@ -207,7 +207,7 @@ class Judging:
         for call in calls:
             usage = usage + call.usage
         return Judgment(
-            id=f"jdg_{uuid.uuid4().hex}",
+            id=ordered_id("jdg"),
             identity=identity,
             rubric=rubric.id,
             rubric_hash=rubric.content_hash,
