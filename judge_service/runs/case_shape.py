@@ -85,7 +85,7 @@ def from_table(fields: Mapping[str, Any], rubric: Rubric[Any]) -> dict[str, Any]
     """A row of a table as `shape_case` wants it.
 
     Lists and objects may stand as JSON in a text, columns `input.NAME` and `metadata.NAME` are parts of those objects,
-    and an empty cell of a field that the rubric does not require says nothing. Raises InvalidInput naming the column.
+    and of what is `silent` nothing is said. Raises InvalidInput naming the column.
     """
     cells = _cells(rubric)
     row: dict[str, Any] = {}
@@ -95,7 +95,11 @@ def from_table(fields: Mapping[str, Any], rubric: Rubric[Any]) -> dict[str, Any]
         if name in cells:
             _put(row, name, name, value, cells[name])
         elif dot and part in _NESTED:
-            _put(parts.setdefault(part, {}), rest, name, value, cells.get(rest) if part == "input" else None)
+            cell = cells.get(rest) if part == "input" else None
+            if cell is None or not cell.whole:
+                parts.setdefault(part, {})[rest] = value
+            else:
+                _put(parts.setdefault(part, {}), rest, name, value, cell)
         elif name in _NESTED:
             _put(row, name, name, value, _Cell(whole=True, required=False))
         else:
@@ -115,10 +119,13 @@ def with_lists(fields: Mapping[str, Any], rubric: Rubric[Any]) -> dict[str, Any]
     }
 
 
-def spoken(fields: Mapping[str, Any], rubric: Rubric[Any]) -> dict[str, Any]:
-    """A case's fields without the empty cells that say nothing: those of fields that the rubric does not require."""
+def silent(fields: Mapping[str, Any], rubric: Rubric[Any]) -> frozenset[str]:
+    """The rubric's fields of which a row of a table says nothing: not required, and their column is empty.
+
+    In columns `input.NAME`, which exports write, everything is said, an empty text too.
+    """
     cells = _cells(rubric)
-    return {name: value for name, value in fields.items() if not _silent(value, cells.get(name))}
+    return frozenset(name for name, value in fields.items() if _silent(value, cells.get(name)))
 
 
 def _silent(value: Any, cell: _Cell | None) -> bool:

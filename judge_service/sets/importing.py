@@ -6,7 +6,7 @@ refused file is stored. Both passes stream, so memory does not grow with the fil
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ from judge_service.files.checks import Ids, Problems
 from judge_service.files.rows import FileKind, Row
 from judge_service.files.source import Source
 from judge_service.judging.cases import field_problems, parse_case
-from judge_service.runs.case_shape import spoken, with_lists
+from judge_service.runs.case_shape import silent, with_lists
 from judge_service.sets.labelling import Labeller
 from judge_service.sets.shapes import Context, Shape, Shaped, convert, recognise, require_answers, shape_named
 from judge_service.sets.turns import turn
@@ -271,10 +271,11 @@ class _Reading:
         if self._table and self.rubric is not None:
             fields = with_lists(fields, self.rubric)
         context = Context(self.rubric, self._answers)
+        # As a run over the same file reads it, so that the case is the same.
+        unsaid = silent(fields, self.rubric) if self._table and self.rubric is not None else frozenset()
         for shaped in convert(shape, fields, context):
-            if self._table and self.rubric is not None:
-                # As a run over the same file reads it, so that the case is the same.
-                shaped = replace(shaped, input=spoken(shaped.input, self.rubric))
+            for name in unsaid & shaped.input.keys():
+                del shaped.input[name]
             yield self._item(shaped, row.number, ids)
 
     def _item(self, shaped: Shaped, number: int, ids: Ids) -> _Item:

@@ -19,9 +19,9 @@ ROWS: list[dict[str, Any]] = [
         "contexts": '["On Saturdays the library opens at 10:00."]',
         "answer": "The library opens at 10:00 on Saturdays.",
         "day": date(2026, 1, 2),
-        "seen": datetime(2026, 1, 2, 3, 4, 5),
+        "seen": datetime(2026, 1, 2, 3, 4, 5),  # noqa: DTZ001  # as tables write it
         "price": Decimal("1.50"),
-        "pieces": Decimal("3"),
+        "pieces": Decimal(3),
         "remark": remark,
     }
     for n, (question, remark) in enumerate([("When does it open?", "good"), (None, None), ("", "")])
@@ -70,3 +70,17 @@ def test_a_table_is_judged_alike_as_a_file_and_as_a_set(cli: CommandLine, kind: 
     assert [row["case_hash"] for row in again] == hashes
     assert [row["id"] for row in again] == [row["id"] for row in rows]
     assert [row["metadata"] for row in again] == [row["metadata"] for row in rows]
+
+
+def test_an_empty_text_that_was_said_survives_a_csv(cli: CommandLine) -> None:
+    said = cli.folder / "said.jsonl"
+    said.write_text('{"id": "c", "question": "", "contexts": ["One page."], "answer": "So."}\n')
+    hashes = []
+    for name, path in (("s", said), ("copy", cli.folder / "s.csv")):
+        cli("sets", "create", name, "--rubric", "faithfulness@1")
+        assert cli("sets", "import", name, path).exit_code == 0
+        assert cli("sets", "export", name, "--out", cli.folder / f"{name}.csv").exit_code == 0
+        hashes.append(judged(cli, "--set", name)[0]["case_hash"])
+    assert hashes[0] == hashes[1]
+    # Its export is a file of cases too, and says the same.
+    assert judged(cli, cli.folder / "s.csv")[0]["case_hash"] == hashes[0]
