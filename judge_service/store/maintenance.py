@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, Table, and_, exists, func, insert, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from judge_service.domain.annotation import State
 from judge_service.domain.outcome import Outcome
 from judge_service.domain.run import RunStatus
 from judge_service.errors import StoreError
@@ -21,7 +22,8 @@ from judge_service.store.faults import readable
 from judge_service.store.judgments import JUDGMENTS
 from judge_service.store.migrate import upgrade
 from judge_service.store.runs import CASES, RUNS
-from judge_service.store.tables import Base
+from judge_service.store.tables import AssignmentRow, Base, LabelRow, ProjectCaseRow, SetCaseRow, SetRow
+from judge_service.store.tables import table as table_of
 
 _ROWS = 1000
 _COMPLETE = (RunStatus.FINISHED.value, RunStatus.FINISHED_WITH_ERRORS.value)
@@ -132,6 +134,28 @@ def _findings(connection: Connection) -> Iterator[Finding]:
         .where(RUNS.c.status.in_(_COMPLETE), ~judged)
     )
     yield Finding("each case of a finished run has a judgment", _count(connection, CASES), _number(connection, missing))
+    sets = table_of(SetRow)
+    for what, rows, count in (
+        ("cases", table_of(SetCaseRow), sets.c.n_cases),
+        ("labels", table_of(LabelRow), sets.c.n_labels),
+    ):
+        held = select(func.count()).select_from(rows).where(rows.c.set_id == sets.c.id).scalar_subquery()
+        rule = f"each set holds as many {what} as it counts"
+        yield Finding(rule, _count(connection, sets), _number(connection, select(sets.c.id).where(held != count)))
+    places, given = table_of(ProjectCaseRow), table_of(AssignmentRow)
+    saved = (
+        select(func.count())
+        .select_from(given)
+        .where(
+            given.c.project_id == places.c.project_id,
+            given.c.case_id == places.c.case_id,
+            given.c.state == State.SAVED.value,
+        )
+        .scalar_subquery()
+    )
+    miscounted = select(places.c.case_id).where(saved != places.c.saved)
+    rule = "each case of a project counts the labels that were saved"
+    yield Finding(rule, _count(connection, places), _number(connection, miscounted))
     for table in Base.metadata.sorted_tables:
         for constraint in sorted(table.foreign_key_constraints, key=lambda one: str(one.name)):
             parent = constraint.referred_table

@@ -2,8 +2,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, insert, text
 
+from judge_service.domain.calibration_set import Label, SetCase, Split
 from judge_service.domain.judge import Judge
 from judge_service.domain.run import PlannedCase, Run, RunStatus
 from judge_service.errors import Conflict, NotFound, StoreError
@@ -11,6 +12,7 @@ from judge_service.runs.retention import Swept, sweep
 from judge_service.store import Only, Store
 from judge_service.store.engine import new_engine, parse_url, writing
 from judge_service.store.migrate import head
+from judge_service.store.tables import ProjectCaseRow, ProjectRow, table
 from tests.judge_service.runs.fake import cases
 
 from .examples import NOON, call, failed, judgment
@@ -39,6 +41,22 @@ def planned(store: Store, run_id: str, n: int, *, prefix: str | None = None, sou
 def filled(store: Store) -> Store:
     planned(store, "r", 10)
     store.judgments.record(judgment("lone"))
+    store.sets.create("s", "pairwise@1")
+    store.sets.add_cases("s@1", [SetCase(case=case, split=Split.CALIBRATION) for case in cases(2)])
+    label = Label(
+        id="l", set_id="s@1", case_id="case-0", rubric="pairwise@1", annotator="ada", label="A", created_at=NOON
+    )
+    store.labels.add("s@1", [label])
+    project = {"id": "p" * 12, "name": "P", "set_id": "s@1", "rubric": "pairwise@1", "rubric_hash": "a" * 64}
+    project |= {"labels_wanted": 1, "overlap": 1.0, "condition": "blind", "splits": [], "lease_minutes": 60.0}
+    project |= {"selection": "random", "created_at": NOON, "created_by": "Lea"}
+    place = {"project_id": "p" * 12, "wanted": 1, "qualification": False, "saved": 0}
+
+    def work(connection: Connection) -> None:
+        connection.execute(insert(table(ProjectRow)), project)
+        connection.execute(insert(table(ProjectCaseRow)), [place | {"case_id": f"case-{n}"} for n in range(2)])
+
+    store._database.write(work)
     return store
 
 
@@ -57,6 +75,11 @@ def test_a_sound_database_breaks_no_rule(filled: Store) -> None:
         ("DELETE FROM judgments WHERE identity = 'r-3'", "each case of a finished run has a judgment", 1),
         ("DELETE FROM run_cases WHERE position = 3", "each run holds as many cases as it counts", 1),
         ("UPDATE judgments SET score = NULL WHERE identity = 'lone'", "exactly the scored judgments have a score", 1),
+        ("UPDATE judgments SET score = 0 WHERE identity = 'r-4'", "exactly the scored judgments have a score", 1),
+        ("UPDATE runs SET n_planned = 9", "each run holds as many cases as it counts", 1),
+        ("UPDATE sets SET n_cases = 3", "each set holds as many cases as it counts", 1),
+        ("UPDATE sets SET n_labels = 0", "each set holds as many labels as it counts", 1),
+        ("UPDATE project_cases SET saved = 1", "each case of a project counts the labels that were saved", 2),
     ],
 )
 def test_what_is_broken_is_counted(filled: Store, database_url: str, damage: str, rule: str, n: int) -> None:
@@ -65,6 +88,19 @@ def test_what_is_broken_is_counted(filled: Store, database_url: str, damage: str
         connection.execute(text(damage))
     engine.dispose()
     assert {one.rule: one.n_broken for one in filled.verify() if one.n_broken} == {rule: n}
+
+
+def test_work_that_is_recorded_twice_is_found(filled: Store, database_url: str) -> None:
+    engine = new_engine(parse_url(database_url))
+    with writing(engine) as connection:
+        # The database itself refuses it while it has its index.
+        connection.execute(text("DROP INDEX uq_judgments_current_identity"))
+        connection.execute(text("UPDATE judgments SET identity = 'lone' WHERE identity = 'r-2'"))
+    engine.dispose()
+    assert {one.rule: one.n_broken for one in filled.verify() if one.n_broken} == {
+        "each piece of work has at most one current judgment": 1,
+        "each case of a finished run has a judgment": 1,
+    }
 
 
 def test_rows_without_their_parent_are_found(tmp_path: Path) -> None:
