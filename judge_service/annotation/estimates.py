@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from calibration.intervals import proportion
 from calibration.weighted import weighted_share
-from judge_service.domain.calibration_set import Label, LabelCondition
+from judge_service.domain.calibration_set import LabelCondition
 from judge_service.domain.outcome import Outcome
 from judge_service.reports.labelled_set import final_label
 from judge_service.store import Store
@@ -45,10 +45,10 @@ def estimates(store: Store, project_id: str) -> list[JudgeEstimate]:
     chances = {
         case.case_id: case.probability or 1.0 for case in store.projects.cases(project_id) if not case.qualification
     }
-    labels: dict[str, list[Label]] = defaultdict(list)
-    for label in store.labels.of(project.set_id, project.rubric):
-        if label.case_id in chances and label.condition is LabelCondition.BLIND:
-            labels[label.case_id].append(label)
+    labels = {
+        case_id: [label for label in mine if label.condition is LabelCondition.BLIND]
+        for case_id, mine in store.labels.of_cases(project.set_id, chances, project.rubric).items()
+    }
     compared: dict[str, list[tuple[bool, float]]] = defaultdict(list)
     finals = {case_id: said for case_id, mine in labels.items() if (said := final_label(mine).label) is not None}
     entries = store.sets.named(project.set_id, finals)

@@ -4,7 +4,6 @@ Owns what a lead sees while labelling goes on. Figures are `calibration`'s; unde
 only. Reads labels of the project's condition; "cannot say" is missing data.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import median
@@ -16,11 +15,12 @@ from calibration import raters
 from calibration.agreement import Agreement, PairedLabels
 from calibration.estimate import Estimate
 from calibration.intervals import newcombe, proportion
-from calibration.resample import Resampler
+from calibration.resample import Resampler, joint_types
 from judge_service.annotation.forms import read_answer
-from judge_service.domain.annotation import Assignment, Project, ProjectCase, State
+from judge_service.domain.annotation import ProjectCase, State
 from judge_service.errors import InvalidInput
 from judge_service.store import Store
+from judge_service.store.standing import Step
 from rubrics.model import Rubric
 from rubrics.registry import get_rubric
 
@@ -77,30 +77,24 @@ class Quality(BaseModel):
 
 def quality(store: Store, project_id: str) -> Quality:
     """The figures of a project as it stands. Raises NotFound. Blocks."""
-    project = store.projects.get(project_id)
-    rubric = get_rubric(project.rubric)
-    cases = {case.case_id: case for case in store.projects.cases(project_id)}
-    assignments = store.assignments.of(project_id)
-    members = store.projects.members(project_id)
-    names = {one.person: one.name for one in members}
-    votes = votes_of(store, project)
-    wanted = {case_id: case.wanted for case_id, case in cases.items() if not case.qualification}
-    saved = Counter(
-        one.case_id for one in assignments if one.state is State.SAVED and not cases[one.case_id].qualification
-    )
+    rubric = get_rubric(store.projects.get(project_id).rubric)
+    counts = store.standing.counts(project_id)
+    known = store.standing.qualification(project_id)
+    names = {one.person: one.name for one in store.projects.members(project_id)}
+    votes = store.standing.votes(project_id)
     n_pairs = sum(len(mine) * (len(mine) - 1) // 2 for mine in votes.values())
     few = n_pairs < FEWEST_PAIRS
-    own: dict[str, list[Assignment]] = {person: [] for person in names}
-    for one in assignments:
+    own: dict[str, list[Step]] = {person: [] for person in names}
+    for one in store.standing.steps(project_id):
         own[one.person].append(one)
-    people = tuple(_person(rubric, cases, own[person], person, name, votes) for person, name in names.items())
+    people = tuple(_person(rubric, known, own[person], person, name, votes) for person, name in names.items())
     return Quality(
-        n_cases=len(wanted),
-        n_with_enough_labels=sum(saved[case_id] >= number for case_id, number in wanted.items()),
-        n_labels=sum(saved.values()),
+        n_cases=counts.cases,
+        n_with_enough_labels=counts.with_enough_labels,
+        n_labels=counts.labels,
         n_pairs=n_pairs,
         n_disagreements=sum(len(set(mine.values())) > 1 for mine in votes.values()),
-        n_adjudicated=len({one.case_id for one in store.projects.adjudications(project_id)}),
+        n_adjudicated=counts.adjudicated,
         reason="few_pairs" if few else None,
         alpha=None if few else _alpha(rubric, votes).to_dict(),
         pairs=() if few else tuple(_pairs(rubric, votes)),
@@ -108,23 +102,13 @@ def quality(store: Store, project_id: str) -> Quality:
     )
 
 
-def votes_of(store: Store, project: Project) -> dict[str, dict[str, str]]:
-    """What people said of each case of the project's set, in the project's condition; adjudications are left out."""
-    ours = {case.case_id for case in store.projects.cases(project.id)}
-    found: dict[str, dict[str, str]] = defaultdict(dict)
-    for label in store.labels.of(project.set_id, project.rubric):
-        human = label.kind == "human" and not label.adjudicated and label.condition is project.condition
-        if human and label.label is not None and label.case_id in ours:
-            found[label.case_id][label.annotator] = label.label
-    return dict(found)
-
-
 def _alpha(rubric: Rubric[Any], votes: Votes) -> Estimate:
     names = sorted({name for mine in votes.values() for name in mine})
     cases = sorted(case_id for case_id, mine in votes.items() if len(mine) > 1)
     ratings = [[votes[case_id].get(name) for case_id in cases] for name in names]
     metric = "ordinal" if rubric.scale.ordered else "nominal"
-    resampler = Resampler(len(cases), resamples=RESAMPLES)
+    # Few kinds of cases: counted by kind, the resamples cost little.
+    resampler = Resampler(len(cases), resamples=RESAMPLES, types=joint_types(*ratings))
     return raters.alpha(ratings, metric, classes=rubric.scale.names, resampler=resampler)
 
 
@@ -142,7 +126,8 @@ def _pairs(rubric: Rubric[Any], votes: Votes) -> list[dict[str, Any]]:
             rows.append(row | {"kappa": None, "reason": "few_pairs"})
             continue
         labels = PairedLabels.of([mine[one] for mine in shared], [mine[other] for mine in shared], rubric.scale.names)
-        figures = Agreement(labels, labels.resampler(resamples=RESAMPLES))
+        kinds = joint_types(labels.judge, labels.human)
+        figures = Agreement(labels, labels.resampler(resamples=RESAMPLES).with_types(kinds))
         weights = "quadratic" if rubric.scale.ordered else None
         rows.append(row | {"kappa": figures.kappa(weights).to_dict(), "agreement": figures.raw().to_dict()})
     return rows
@@ -150,13 +135,13 @@ def _pairs(rubric: Rubric[Any], votes: Votes) -> list[dict[str, Any]]:
 
 def _person(
     rubric: Rubric[Any],
-    cases: Mapping[str, ProjectCase],
-    mine: Sequence[Assignment],
+    known: Mapping[str, ProjectCase],
+    mine: Sequence[Step],
     person: str,
     name: str,
     votes: Votes,
 ) -> PersonFigures:
-    labels = [one for one in mine if one.state is State.SAVED and not cases[one.case_id].qualification]
+    labels = [one for one in mine if one.state is State.SAVED and one.case_id not in known]
     labels.sort(key=lambda one: one.changed_at)
     seconds = [one.seconds for one in labels if one.seconds is not None]
     sides = [one.answer["answers"].get("label") for one in labels if one.answer is not None and one.order is not None]
@@ -174,7 +159,7 @@ def _person(
         n_seconds=len(seconds),
         first_side=_share(firsts, decided),
         agreement=_agreement([(same, n) for _, same, n in compared]),
-        qualification=_qualification(rubric, cases, mine),
+        qualification=_qualification(rubric, known, mine),
         drift=_drift([(same, n) for _, same, n in compared if n]),
     )
 
@@ -197,12 +182,12 @@ def _agreement(compared: Sequence[tuple[int, int]]) -> dict[str, Any]:
     return _share(sum(same for same, _ in compared), sum(n for _, n in compared))
 
 
-def _qualification(rubric: Rubric[Any], cases: Mapping[str, ProjectCase], mine: Sequence[Assignment]) -> dict[str, Any]:
+def _qualification(rubric: Rubric[Any], known: Mapping[str, ProjectCase], mine: Sequence[Step]) -> dict[str, Any]:
     """How many of the known answers the person gave; skipped ones count as not given."""
-    known = [one for one in mine if cases[one.case_id].qualification and one.state is not State.OPEN]
+    given = [one for one in mine if one.case_id in known and one.state is not State.OPEN]
     right = 0
-    for one in known:
-        case = cases[one.case_id]
+    for one in given:
+        case = known[one.case_id]
         if one.state is State.SAVED and one.answer is not None and case.input is not None and case.answer is not None:
             try:
                 said = read_answer(rubric, case.input, one.answer, one.order).label
@@ -210,8 +195,7 @@ def _qualification(rubric: Rubric[Any], cases: Mapping[str, ProjectCase], mine: 
                 # A rubric that changed since reads the answer no more: it does not count as right.
                 continue
             right += said == case.answer["label"]
-    total = sum(case.qualification for case in cases.values())
-    return _share(right, len(known)) | {"of": total}
+    return _share(right, len(given)) | {"of": len(known)}
 
 
 def _drift(compared: Sequence[tuple[int, int]]) -> dict[str, Any]:

@@ -62,6 +62,16 @@ class Labels:
                 return
             after = cases[-1].position
 
+    def of_cases(self, set_id: str, case_ids: Iterable[str], rubric: str) -> dict[str, list[Label]]:
+        """The labels under a rubric of these cases, by case; however large the set is."""
+        found: dict[str, list[Label]] = {}
+        query = select(LABELS).where(LABELS.c.set_id == set_id, LABELS.c.rubric == rubric)
+        with self._database.read() as connection:
+            for chunk in chunks(case_ids, PAGE):
+                for row in connection.execute(query.where(LABELS.c.case_id.in_(chunk))).mappings():
+                    found.setdefault(row["case_id"], []).append(read_label(row))
+        return {case_id: sorted(labels, key=lambda label: label.slot) for case_id, labels in found.items()}
+
     def of_case(self, set_id: str, case_id: str) -> list[Label]:
         """Every label of one case."""
         query = select(LABELS).where(LABELS.c.set_id == set_id, LABELS.c.case_id == case_id)

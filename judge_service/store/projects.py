@@ -293,7 +293,7 @@ def _join(connection: Connection, project_id: str, member: Member, order: Iterab
     return member
 
 
-def _counted(project: Project) -> Any:
+def counted_labels(project: Project) -> Any:
     """The labels of people that count in a project: of its rubric and condition, and no final word."""
     return and_(
         LABELS.c.set_id == project.set_id,
@@ -311,7 +311,7 @@ def _differing(project: Project) -> Select[Any]:
     since = func.max(LABELS.c.created_at).label("since")
     return (
         select(LABELS.c.case_id, func.count().label("n"), since)
-        .where(_counted(project), exists().where(ours), ~exists().where(decided))
+        .where(counted_labels(project), exists().where(ours), ~exists().where(decided))
         .group_by(LABELS.c.case_id)
         .having(func.count(LABELS.c.label.distinct()) > 1)
         .order_by(since, LABELS.c.case_id)
@@ -321,7 +321,9 @@ def _differing(project: Project) -> Select[Any]:
 def _said(connection: Connection, project: Project, case_ids: Sequence[str]) -> dict[str, list[int]]:
     """How many people gave each label, by case."""
     found: dict[str, list[int]] = defaultdict(list)
-    query = select(LABELS.c.case_id, func.count().label("n")).where(_counted(project), LABELS.c.label.is_not(None))
+    query = select(LABELS.c.case_id, func.count().label("n")).where(
+        counted_labels(project), LABELS.c.label.is_not(None)
+    )
     query = query.group_by(LABELS.c.case_id, LABELS.c.label)
     for chunk in chunks(case_ids, CHUNK):
         for row in connection.execute(query.where(LABELS.c.case_id.in_(chunk))):

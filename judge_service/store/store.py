@@ -30,6 +30,7 @@ from judge_service.store.rubrics import Rubrics
 from judge_service.store.runs import Runs
 from judge_service.store.sets import Sets
 from judge_service.store.sharing import EXPIRY_S, SharedLimits
+from judge_service.store.standing import Standing
 from judge_service.store.users import Users
 
 
@@ -47,6 +48,7 @@ class Store:
         self.runs = Runs(database, clock)
         self.recorded = RecordedRuns(database, self.runs, clock)
         self.chunks = Chunks(database, clock)
+        self.standing = Standing(database)
         self.keys = Keys(database, clock)
         self.users = Users(database, clock)
         self.idempotency = Idempotency(database, clock)
