@@ -20,7 +20,7 @@ from benchmarks.labelling_store import LEAD, PEOPLE, opened
 from judge_service.annotation.adjudication import to_adjudicate, waiting
 from judge_service.annotation.estimates import estimates
 from judge_service.annotation.quality import quality
-from judge_service.domain.annotation import Project
+from judge_service.domain.annotation import Project, case_token
 from judge_service.domain.calibration_set import Label, label_id
 from judge_service.store import Store
 from judge_service.store.places import ASSIGNMENTS
@@ -84,8 +84,6 @@ def cpu(work: Callable[[], object], repeats: int) -> tuple[float, float]:
 
 def main() -> None:
     """Measure one project."""
-    from judge_service.web.disagreements import _case_id, token_of
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--repeats", type=int, default=3)
@@ -96,12 +94,12 @@ def main() -> None:
         with Store.open(url) as store:
             project = labelled(store, given.cases)
             last = waiting(store, project.id)[-1].case_id
-            token = token_of(project.id, last)
+            token = case_token(project.id, last)
 
             named = {
-                "case of the decision page": lambda: _case_id(store, project.id, token),
+                "case of the decision page": lambda: store.projects.case_of(project.id, token),
                 "labels of the decision page": lambda: to_adjudicate(store, project.id, last, LEAD),
-                "place in the queue": lambda: store.projects.place_waiting(project.id, last),
+                "place in the queue and its length": lambda: store.projects.place_waiting(project.id, last),
                 "queue, 50 of it": lambda: waiting(store, project.id, limit=50),
                 "count of the queue": lambda: store.projects.count_waiting(project.id),
                 "figures of the project": lambda: quality(store, project.id),

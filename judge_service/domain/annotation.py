@@ -3,6 +3,7 @@
 Owns the words. Knows no database, no form and no HTTP.
 """
 
+import hashlib
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -111,6 +112,11 @@ class Member(BaseModel):
     name: str
     joined_at: datetime
     left_at: datetime | None = None
+
+
+def case_token(project_id: str, case_id: str) -> str:
+    """What stands for a case of a project in addresses: 20 hex digits. An id may name a system."""
+    return hashlib.sha256(f"{project_id}\x1f{case_id}".encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
 class Assignment(BaseModel):

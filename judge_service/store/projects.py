@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, and_, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, RowMapping, Select, and_, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from judge_service.domain.annotation import (
@@ -20,6 +20,7 @@ from judge_service.domain.annotation import (
     Member,
     Project,
     ProjectCase,
+    case_token,
 )
 from judge_service.domain.calibration_set import Label
 from judge_service.errors import Conflict, FieldProblem, InvalidInput, NotFound
@@ -90,9 +91,11 @@ class Projects:
             }
             connection.execute(insert(PROJECTS), fields)
             for chunk in chunks(cases, CHUNK):
-                connection.execute(
-                    insert(PROJECT_CASES), [{"project_id": project.id} | one.model_dump() for one in chunk]
-                )
+                rows = [
+                    {"project_id": project.id, "token": case_token(project.id, one.case_id)} | one.model_dump()
+                    for one in chunk
+                ]
+                connection.execute(insert(PROJECT_CASES), rows)
             connection.execute(insert(GUIDELINES), {"project_id": project.id} | guidelines.model_dump())
             for member, order in people:
                 _join(connection, project.id, member, order)
@@ -131,6 +134,17 @@ class Projects:
         with self._database.read() as connection:
             rows = connection.execute(query).mappings().all()
         return sorted(map(project_case, rows), key=lambda one: one.case_id)
+
+    def case_of(self, project_id: str, token: str) -> str:
+        """The id of the case that a token stands for (`case_token`). Raises NotFound."""
+        query = select(PROJECT_CASES.c.case_id).where(
+            PROJECT_CASES.c.project_id == project_id, PROJECT_CASES.c.token == token
+        )
+        with self._database.read() as connection:
+            found: str | None = connection.execute(query).scalar_one_or_none()
+        if found is None:
+            raise NotFound("This project has no such case.")
+        return found
 
     def case(self, project_id: str, case_id: str) -> ProjectCase:
         """One case of a project. Raises NotFound."""
@@ -241,15 +255,17 @@ class Projects:
             found = _differing(project_row(connection, project_id)).order_by(None).subquery()
             return connection.execute(select(func.count()).select_from(found)).scalar_one()
 
-    def place_waiting(self, project_id: str, case_id: str) -> int | None:
-        """The place of a case among those that wait, from 1; None where it does not. Raises NotFound."""
+    def place_waiting(self, project_id: str, case_id: str) -> tuple[int | None, int]:
+        """The place of a case among those that wait, from 1, None where it does not; and how many wait. One look.
+
+        Raises NotFound.
+        """
         with self._database.read() as connection:
-            found = _differing(project_row(connection, project_id)).order_by(None).subquery()
-            mine = connection.execute(select(found.c.since).where(found.c.case_id == case_id)).scalar_one_or_none()
-            if mine is None:
-                return None
-            before = or_(found.c.since < mine, and_(found.c.since == mine, found.c.case_id < case_id))
-            return 1 + connection.execute(select(func.count()).select_from(found).where(before)).scalar_one()
+            found = _differing(project_row(connection, project_id)).subquery()
+            waiting = list(
+                connection.execute(select(found.c.case_id).order_by(found.c.since, found.c.case_id)).scalars()
+            )
+        return (waiting.index(case_id) + 1 if case_id in waiting else None), len(waiting)
 
     def flags(self, project_id: str, case_ids: Iterable[str]) -> dict[str, list[str]]:
         """What people flagged of these cases, by case, where they saved or skipped them."""

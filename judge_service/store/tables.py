@@ -16,6 +16,7 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
+    String,
     Table,
     UniqueConstraint,
     false,
@@ -403,7 +404,7 @@ class MemberRow(Base, table=True):
 
 
 class ProjectCaseRow(Base, table=True):
-    """A case of a project. `saved` counts its labels, and the index holds those that want more."""
+    """A case of a project. `saved` counts its labels, an index holds those that want more. `token` is its address."""
 
     __tablename__ = "project_cases"
     __table_args__ = (
@@ -415,10 +416,12 @@ class ProjectCaseRow(Base, table=True):
             sqlite_where=text("saved < wanted"),
             postgresql_where=text("saved < wanted"),
         ),
+        Index("ix_project_cases_token", "project_id", "token"),
     )
 
     project_id: str = Field(sa_column=Column(ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True))
     case_id: str = Field(primary_key=True, sa_type=ExactText)
+    token: str = Field(default="", sa_column=Column(String(), nullable=False, server_default=""))
     wanted: int
     probability: float | None = Field(default=None, sa_type=Double)
     qualification: bool

@@ -5,7 +5,6 @@ here shows a name, a judge or an id of a case.
 """
 
 import asyncio
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,8 +16,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from judge_service.annotation.adjudication import ToAdjudicate, adjudicate, to_adjudicate, waiting
 from judge_service.annotation.assisted import suggestions
 from judge_service.annotation.forms import form_of
-from judge_service.domain.annotation import Adjudication, Project
-from judge_service.errors import InvalidInput, JudgeServiceError, NotFound
+from judge_service.domain.annotation import Adjudication, Project, case_token
+from judge_service.errors import InvalidInput, JudgeServiceError
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.security.roles import Permission
 from judge_service.store import Store
@@ -56,11 +55,6 @@ class Revealed:
     judges: tuple[tuple[str, str], ...]
 
 
-def token_of(project_id: str, case_id: str) -> str:
-    """What stands for a case in addresses."""
-    return hashlib.sha256(f"{project_id}\x1f{case_id}".encode("utf-8", "surrogatepass")).hexdigest()[:20]
-
-
 def age(since: datetime, now: datetime) -> str:
     """How long something waits, in the largest whole unit."""
     gone = max(now - since, timedelta())
@@ -91,9 +85,11 @@ async def queue(
         return {
             "project": project,
             "n": n,
-            "rows": [(one, token_of(project_id, one.case_id), _excerpt(store, project, one.case_id)) for one in part],
+            "rows": [(one, case_token(project_id, one.case_id), _excerpt(store, project, one.case_id)) for one in part],
             "pages": max(1, -(-n // PAGE)),
-            "decided": [(one, token_of(project_id, one.case_id), _label(project, one.label)) for one in newest[:PAGE]],
+            "decided": [
+                (one, case_token(project_id, one.case_id), _label(project, one.label)) for one in newest[:PAGE]
+            ],
             "n_decided": len(newest),
             "revealed": _revealed(store, project, words, saved),
         }
@@ -136,15 +132,16 @@ async def _case(
 
     def read() -> dict[str, Any]:
         project = store.projects.get(project_id)
-        case_id = _case_id(store, project_id, token)
+        case_id = store.projects.case_of(project_id, token)
+        place, n = store.projects.place_waiting(project_id, case_id)
         words = store.projects.adjudications(project_id)
         shown = to_adjudicate(store, project_id, case_id, principal)
         return {
             "project": project,
             "shown": shown,
             "items": candidates(shown),
-            "place": store.projects.place_waiting(project_id, case_id),
-            "n": store.projects.count_waiting(project_id),
+            "place": place,
+            "n": n,
             "revealed": _revealed(store, project, words, saved),
             "before": next((one for one in reversed(words) if one.case_id == case_id), None),
         }
@@ -173,7 +170,7 @@ async def decide(request: Request, project_id: ProjectId, token: Token) -> Respo
     store, principal = services_of(request).store, principal_of(request)
 
     def look() -> tuple[str, ToAdjudicate]:
-        case_id = _case_id(store, project_id, token)
+        case_id = store.projects.case_of(project_id, token)
         return case_id, to_adjudicate(store, project_id, case_id, principal)
 
     case_id, shown = await asyncio.to_thread(look)
@@ -200,15 +197,8 @@ async def decide(request: Request, project_id: ProjectId, token: Token) -> Respo
 def _to_next(project_id: str, cases: list[str], saved: str | None = None) -> RedirectResponse:
     path = f"/projects/{project_id}/disagreements"
     if cases:
-        path += f"/{token_of(project_id, cases[0])}"
+        path += f"/{case_token(project_id, cases[0])}"
     return RedirectResponse(f"{path}?saved={saved}" if saved else path, status_code=303)
-
-
-def _case_id(store: Store, project_id: str, token: str) -> str:
-    for case in store.projects.cases(project_id):
-        if token_of(project_id, case.case_id) == token:
-            return case.case_id
-    raise NotFound("This project has no such case.")
 
 
 def _excerpt(store: Store, project: Project, case_id: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from judge_service.annotation.adjudication import adjudicate, waiting
 from judge_service.annotation.labelling import Labelling
+from judge_service.domain.annotation import case_token
 from judge_service.domain.calibration_set import SetCase, Split
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
@@ -13,7 +14,6 @@ from judge_service.domain.principal import Principal, Role
 from judge_service.gate.people import invite
 from judge_service.runs.local import LocalRunner
 from judge_service.security.keys import issue
-from judge_service.web.disagreements import token_of
 from rubrics.registry import get_rubric
 from tests.browser.desk import a_project as opened
 from tests.browser.desk import claims
@@ -151,9 +151,9 @@ def _projects(site: Site) -> dict[str, str]:
         | disputed
         | {
             "project": made.id,
-            "decided": token_of(made.id, first.case_id),
+            "decided": case_token(made.id, first.case_id),
             "word": word.adjudication.id,
-            "waiting": token_of(made.id, second.case_id),
+            "waiting": case_token(made.id, second.case_id),
         }
     )
 
@@ -174,7 +174,7 @@ def _claims(site: Site) -> dict[str, str]:
             shown.case, person, name, {"answers": answers, "items": items}, shown.version, note="Half of it."
         )
     (one,) = waiting(store, made.id)
-    return {"claims": made.id, "claim": token_of(made.id, one.case_id)}
+    return {"claims": made.id, "claim": case_token(made.id, one.case_id)}
 
 
 def _judged(site: Site) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from judge_service.domain.annotation import case_token
 from judge_service.domain.calibration_set import Label, SetCase, SetUse, SetVersion, SpentBy, Split, UsePurpose
 from judge_service.domain.call import Call, Usage
 from judge_service.domain.canonical import content_hash
@@ -56,7 +57,7 @@ def test_a_second_start_changes_nothing(database_url: str) -> None:
     with Store.open(database_url) as store:
         assert store.judgments.current("work-1") == judgment()
         assert store.facts.all() == facts
-        assert store.schema_version == head() == "0014"
+        assert store.schema_version == head() == "0015"
     assert set(facts) == {"installation", "created_at", "created_by"}
 
 
@@ -260,6 +261,7 @@ def test_counts_of_labelling_are_those_of_what_was_done_before(
         # "one" is full; "two" and "three" want one more and, their leases over, two.
         assert (first.done, first.skipped, first.left, first.open_for_others) == (2, 0, 1, 1)
         assert (second.done, second.skipped, second.left, second.open_for_others) == (0, 1, 1, 2)
+        assert store.projects.case_of("p" * 12, case_token("p" * 12, "two")) == "two"
         found = store.assignments.next("p" * 12, people[0], lambda: None)
         assert found is not None
         assert found.case_id == "three"

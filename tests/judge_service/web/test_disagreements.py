@@ -7,13 +7,12 @@ import pytest
 
 from judge_service.annotation.adjudication import adjudicate, to_adjudicate, waiting
 from judge_service.annotation.labelling import Labelling
-from judge_service.domain.annotation import Project
+from judge_service.domain.annotation import Project, case_token
 from judge_service.domain.calibration_set import SetCase
 from judge_service.domain.case import Case
 from judge_service.domain.principal import Principal, Role
 from judge_service.reports.labelled_set import final_label
 from judge_service.store import Store
-from judge_service.web.disagreements import token_of
 from tests.judge_service.annotation.projects import LEAD, a_person, a_project, a_set
 from tests.judge_service.web.conftest import words
 
@@ -51,7 +50,7 @@ def of_rubric(store: Store, rubric: str, fields: dict[str, Any], answers: dict[s
 
 
 def path_of(project: Project, case_id: str) -> str:
-    return f"/projects/{project.id}/disagreements/{token_of(project.id, case_id)}"
+    return f"/projects/{project.id}/disagreements/{case_token(project.id, case_id)}"
 
 
 async def test_the_number_that_waits_comes_first(signed_in, service) -> None:
