@@ -305,7 +305,7 @@ def _comparison(report: Mapping[str, Any]) -> Part:
         return Part("comparison", "Comparison", (f"{found['headline']}.", *found["differences"]))
     a, b = found["a"], found["b"]
     difference, apart = found["difference"], found["inconsistent"]
-    columns = ("Part", "Pairs", "Difference", "Wins", "Losses", "Ties", "Verdict")
+    columns = ("Part", "Pairs", "Difference of scores", "Wins", "Losses", "Ties", "Verdict")
 
     def row(name: str, part: Mapping[str, Any], verdict: str) -> tuple[Cell, ...]:
         counts = (_count(part[kind]) for kind in ("wins", "losses", "ties"))
@@ -346,7 +346,7 @@ def _comparison(report: Mapping[str, Any]) -> Part:
         ),
         Grid(
             "If all failed cases had been worst or best",
-            ("Figure", "Difference"),
+            ("Figure", "Difference of scores"),
             ((_text("All common cases"), _ends(found["bounds"], signed=True)),),
         ),
     ]

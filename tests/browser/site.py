@@ -28,6 +28,28 @@ AXE = Axe().axe_script
 FOUND = """options => axe.run(document, options).then(
   found => found.violations.map(one => `${one.id}: ${one.nodes.map(node => node.target.join(" ")).join(", ")}`))"""
 """Only what is wrong crosses over from the browser: what passed is long."""
+ALONE = """() => {
+  const found = [];
+  // What stands alone: a bound, a half-width, a threshold, an error beside what chance gives, p, money, time.
+  const single = new RegExp("^(p$|p |ECE|By chance|Brier|Log loss|AUROC|Usable|Agrees on them|Guaranteed|"
+    + "Interval now|US[$]|Seconds|Median|Score|% of cases)");
+  for (const cell of document.querySelectorAll("main section td")) {
+    if (cell.closest("figure") || !cell.closest("table").tHead) continue;
+    const parts = [...cell.childNodes].filter(one => !one.matches?.(".sub"));
+    const own = parts.map(one => one.textContent).join("").trim();
+    if (!/^[+\\-\\u2212]?\\d+\\.\\d+%?$/.test(own)) continue;
+    const head = cell.closest("table").tHead.rows[0].cells[cell.cellIndex].innerText.replace(/\\s+/g, " ");
+    if (single.test(head)) continue;
+    const row = cell.parentElement.cells[0].textContent;
+    const more = [...cell.querySelectorAll(".sub")].map(one => one.textContent).join(" | ");
+    const section = cell.closest("table").parentElement.getAttribute("aria-label");
+    const between = / to |no interval|interval in the report/.test(more);
+    const unit = /%|points|alpha|kappa|MCC|F1|AC1|accuracy|stability|score|pass rates/i.test(head + own + more + row);
+    const n = /n = \\d|\\d+ of \\d/.test(more) || /Cases|n\\b/.test(cell.closest("table").tHead.textContent);
+    if (!between || !unit || !n) found.push([section, head, own, more, between, unit, n]);
+  }
+  return found;
+}"""
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
@@ -90,3 +112,10 @@ def sideways(page: Page) -> int:
     """By how many pixels the page itself, not a box in it, is wider than its window."""
     width: int = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     return width
+
+
+def alone(page: Page) -> list[list[Any]]:
+    """Numbers of tables without n, unit, or interval or reason; what is folded is opened first."""
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    found: list[list[Any]] = page.evaluate(ALONE)
+    return found

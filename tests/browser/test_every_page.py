@@ -13,10 +13,11 @@ from playwright.sync_api import Page as Tab
 
 from judge_service.web.routers import ROUTERS
 from tests.browser.conftest import WIDE
-from tests.browser.site import THEMES, WIDTHS, Site, running, sideways, violations, watched
+from tests.browser.site import THEMES, WIDTHS, Site, alone, running, sideways, violations, watched
 from tests.browser.whole import ADJUDICATION, LABELLING, NO_PAGES, PAGES, Page, filled
 
 HEIGHT = 844
+FIGURES = ("/projects/{project_id}", "/judges/{name}", "/judges", "/runs/{run_id}/report")
 OF_COLOUR = ("color-contrast", "link-in-text-block")
 """What axe asks of colours. A theme changes nothing but these."""
 ZOOMED = {"width": 640, "height": 450}
@@ -126,6 +127,19 @@ def test_a_page_is_accessible_and_fits(site: Site, browser: Browser, names: Mapp
     assert tab.evaluate(NOTHING_SAID) == []
     # A page that is an error is told as one by the browser too.
     assert [line for line in said if str(page.status) not in line or page.status == 200] == []
+    context.close()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.route in FIGURES], ids=str)
+def test_no_number_of_people_judges_and_comparisons_is_alone(
+    site: Site, browser: Browser, names: Mapping[str, str], page: Page
+) -> None:
+    context = profile(site, browser, page.who)
+    tab = context.new_page()
+    opened(tab, page, names)
+    found = alone(tab)
+    # Sums of money and time are counts; the row says which.
+    assert [one for one in found if one[0] != "Table: Cost and time"] == []
     context.close()
 
 

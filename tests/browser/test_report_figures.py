@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from judge_service.domain.principal import Role
 from tests.browser.simulated import agreeing, judged_set, mixed
-from tests.browser.site import Site, running
+from tests.browser.site import Site, alone, running
 
 ALIKE = {"dear": agreeing(0.995, cost=0.002), "cheap": agreeing(0.995, cost=0.001)}
 CHOICE = {"large": agreeing(0.95, cost=0.01, sure=True), "mixed": mixed, "free": agreeing(0.75, sure=True)}
@@ -33,28 +33,6 @@ TABLES = """() => [...document.querySelectorAll("main figure")].map(figure => ({
     columns: [...figure.querySelectorAll("thead th")].map(one => one.textContent),
     rows: [...figure.querySelectorAll("tbody tr")].map(row => [...row.children].map(one => one.textContent.trim())),
   }))"""
-ALONE = """() => {
-  const found = [];
-  // What stands alone: a bound, a half-width, a threshold, an error beside what chance gives, p, money, time.
-  const single = new RegExp("^(p$|p |ECE|By chance|Brier|Log loss|AUROC|Usable|Agrees on them|Guaranteed|"
-    + "Interval now|US[$]|Seconds)");
-  for (const cell of document.querySelectorAll("main section td")) {
-    if (cell.closest("figure") || !cell.closest("table").tHead) continue;
-    const parts = [...cell.childNodes].filter(one => !one.matches?.(".sub"));
-    const own = parts.map(one => one.textContent).join("").trim();
-    if (!/^[+\\-\\u2212]?\\d+\\.\\d+%?$/.test(own)) continue;
-    const head = cell.closest("table").tHead.rows[0].cells[cell.cellIndex].innerText.replace(/\\s+/g, " ");
-    if (single.test(head)) continue;
-    const row = cell.parentElement.cells[0].textContent;
-    const more = [...cell.querySelectorAll(".sub")].map(one => one.textContent).join(" | ");
-    const section = cell.closest("table").parentElement.getAttribute("aria-label");
-    const between = / to |no interval|between/.test(more);
-    const unit = /%|points|alpha|kappa|MCC|F1|AC1|accuracy|stability/i.test(head + own + more + row);
-    const n = /n = \\d|\\d+ of \\d/.test(more) || /Cases|n\\b/.test(cell.closest("table").tHead.textContent);
-    if (!between || !unit || !n) found.push([section, head, own, more, between, unit, n]);
-  }
-  return found;
-}"""
 GREY = """() => [...document.querySelectorAll("svg.chart")].map(svg => {
     const kinds = {};
     for (const one of svg.querySelectorAll("path[transform], line, path")) {
@@ -218,8 +196,7 @@ def test_without_colour_judges_and_outcomes_are_told_apart(site: Site, lead: Pag
 @pytest.mark.parametrize("name", ["chosen", "few"])
 def test_no_number_of_a_report_is_alone(site: Site, lead: Page, name: str) -> None:
     opened(site, lead, name)
-    lead.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-    assert lead.evaluate(ALONE) == []
+    assert alone(lead) == []
     # In sentences: an agreement has its interval and n.
     for said in lead.locator("main p, main li").all_inner_texts():
         for place in re.finditer(r"[Aa]grees? (?:with people |with each other )?on \d+\.\d%(.{0,60})", said):

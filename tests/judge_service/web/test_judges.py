@@ -61,7 +61,7 @@ async def test_trust_stands_with_its_interval_and_report(signed_in, service) -> 
     measured(service)
     page = await signed_in().get("/judges/overlap")
     assert "✓ Calibrated Measured on 212 labelled cases of pairs@1, split calibration." in words(page)
-    assert "84.0% 80.1 to 87.2 n = 212 0.66 n = 212 pairs@1" in words(page)
+    assert "84.0% 80.1 to 87.2 n = 212 0.66 n = 212 interval in the report pairs@1" in words(page)
     assert 'href="/reports/pairs%401?rubric=pairwise%401"' in page.text
     assert "Model as reported overlap-2" in words(page)
     listed = words(await signed_in().get("/judges"))
