@@ -139,7 +139,7 @@ def adjudicate(
         ),
         at=utc_now(),
     )
-    store.projects.adjudicate(kept, label)
+    kept = store.projects.adjudicate(kept, label)
     return Decided(adjudication=kept, waiting=store.projects.count_waiting(project_id))
 
 

@@ -179,6 +179,11 @@ class Adjudication(BaseModel):
     seen: tuple[dict[str, Any], ...]
     at: datetime
 
+    def says_as(self, other: "Adjudication") -> bool:
+        """Whether both are the same person's same word, for the same reason and from the same labels."""
+        told = {"by", "label", "answer", "reason", "seen"}
+        return self.model_dump(include=told) == other.model_dump(include=told)
+
 
 class Progress(BaseModel):
     """How far one person is. `open_for_others`: cases that still want labels which this person may not give."""

@@ -216,11 +216,15 @@ class Projects:
     def adjudicate(self, adjudication: Adjudication, label: Label) -> Adjudication:
         """Keep a final word with its label; an earlier final label of the case is replaced, its record stays.
 
+        The same word by the same person again, as by a form that is sent twice, is the one that is kept already.
         Raises Conflict when the set is frozen.
         """
 
         def work(connection: Connection) -> Adjudication:
             version = open_version(connection, label.set_id)
+            last = _last_word(connection, adjudication.project_id, adjudication.case_id)
+            if last is not None and last.says_as(adjudication):
+                return last
             fields = adjudication.model_dump() | {"seen": list(adjudication.seen)}
             connection.execute(insert(ADJUDICATIONS), fields)
             final = (
@@ -287,6 +291,12 @@ class Projects:
             rows = connection.execute(query).mappings().all()
         found = [Adjudication.model_validate(dict(row)) for row in rows]
         return sorted(found, key=lambda one: (one.at, one.id))
+
+
+def _last_word(connection: Connection, project_id: str, case_id: str) -> Adjudication | None:
+    query = select(ADJUDICATIONS).where(ADJUDICATIONS.c.project_id == project_id, ADJUDICATIONS.c.case_id == case_id)
+    row = connection.execute(query.order_by(ADJUDICATIONS.c.at.desc()).limit(1)).mappings().one_or_none()
+    return None if row is None else Adjudication.model_validate(dict(row))
 
 
 def _join(connection: Connection, project_id: str, member: Member, order: Iterable[str]) -> Member:

@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from judge_service.annotation.adjudication import adjudicate, to_adjudicate, waiting
@@ -129,6 +131,26 @@ def test_a_later_final_word_replaces_the_label_and_keeps_the_record(store: Store
     finals = [label for label in store.labels.of_case(reference, case_id) if label.adjudicated]
     assert [(label.annotator, label.label) for label in finals] == [("Max", None)]
     assert [one.label for one in store.projects.adjudications(project.id)] == ["tie", None]
+    assert store.sets.get(reference).n_labels == 3
+
+
+def test_a_final_word_that_is_sent_twice_is_kept_once(store: Store) -> None:
+    reference = a_set(store, 1)
+    ann, bob = a_person(store, ANN), a_person(store, BOB)
+    project = a_project(store, reference, (ANN, BOB))
+    labelling = Labelling(store)
+    by_content(labelling, project, ann, ANN, lambda number: "A")
+    by_content(labelling, project, bob, BOB, lambda number: "B")
+    word = (store, project.id, "model-x/0", LEAD, {"answers": {"label": "tie"}})
+    with ThreadPoolExecutor(2) as threads:
+        one, other = threads.map(lambda _: adjudicate(*word, "Equal."), range(2))
+    assert one == other
+    assert [kept.id for kept in store.projects.adjudications(project.id)] == [one.adjudication.id]
+    again = adjudicate(*word, "Equal, on a second look.")
+    assert [kept.id for kept in store.projects.adjudications(project.id)] == [
+        one.adjudication.id,
+        again.adjudication.id,
+    ]
     assert store.sets.get(reference).n_labels == 3
 
 
