@@ -243,6 +243,17 @@ def assign_folds(forecasts: Forecasts, folds: int = 5, *, seed: int = DEFAULT_SE
     return assigned
 
 
+def folds_of(forecasts: Forecasts) -> Sequence[int] | None:
+    """`assign_folds` for several methods on the same cases: it costs more than a fit.
+
+    None where there is no division; `cross_fit` says why, for each method.
+    """
+    try:
+        return [int(fold) for fold in assign_folds(forecasts)]
+    except CannotFit:
+        return None
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class CrossFit:
     """A method judged on confidences that its maps never saw, and the map refitted on everything.

@@ -9,7 +9,7 @@ import pytest
 from calibration import probability, recalibrate, second_opinion
 from calibration.confidence import Forecasts
 from calibration.estimate import InvalidStatisticInput, Reason
-from calibration.recalibrate import CannotFit, ConfidenceMap, assign_folds, cross_fit
+from calibration.recalibrate import CannotFit, ConfidenceMap, assign_folds, cross_fit, folds_of
 from calibration.selective import aurc, guaranteed_threshold, lowest_threshold, threshold_by_f1
 
 
@@ -74,6 +74,15 @@ def test_a_group_is_never_in_two_folds() -> None:
         by_group.setdefault(group, set()).add(int(fold))
     assert all(len(found) == 1 for found in by_group.values())
     assert set(folds) == set(range(5))
+
+
+def test_one_division_serves_several_methods() -> None:
+    forecasts = overconfident(400, groups=60)
+    folds = folds_of(forecasts)
+    assert folds is not None
+    for method in ("logistic", "histogram"):
+        assert cross_fit(forecasts, method, folds=folds).to_dict() == cross_fit(forecasts, method).to_dict()
+    assert folds_of(overconfident(40, groups=4)) is None
 
 
 def test_a_fold_without_a_class_is_refused() -> None:

@@ -1,5 +1,6 @@
 """Section: can a judge's confidence be believed? Owns which measures of calibration are shown, and the maps."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from calibration import probability
@@ -8,7 +9,7 @@ from calibration.confidence import Forecasts
 from calibration.estimate import REASON_TEXT, Reason
 from calibration.headline import Headline
 from calibration.probability import HEADLINE_MIN_CASES
-from calibration.recalibrate import FITTERS, MIN_CASES, cross_fit
+from calibration.recalibrate import FITTERS, MIN_CASES, cross_fit, folds_of
 from calibration.resample import Resampler, joint_types
 from judge_service.reports.dataset import JudgeColumn
 from judge_service.reports.figures import shown
@@ -103,7 +104,9 @@ def _maps(study: Study, forecasts: Forecasts) -> dict[str, Any]:
         "brier": shown(probability.brier(forecasts, resampler=draws)),
         "log_loss": shown(probability.log_loss(forecasts, resampler=draws)),
     }
-    return {"before": before, "maps": [_map(study, forecasts, method, draws, bins) for method in FITTERS]}
+    # One division for all methods: it costs more than they do.
+    folds = folds_of(forecasts)
+    return {"before": before, "maps": [_map(study, forecasts, method, draws, bins, folds) for method in FITTERS]}
 
 
 def _draws(study: Study, forecasts: Forecasts) -> Resampler | None:
@@ -115,13 +118,15 @@ def _draws(study: Study, forecasts: Forecasts) -> Resampler | None:
     return Resampler(len(forecasts), forecasts.groups, resamples=chosen.resamples, seed=chosen.seed, types=kinds)
 
 
-def _map(study: Study, forecasts: Forecasts, method: str, draws: Resampler | None, bins: int) -> dict[str, Any]:
+def _map(
+    study: Study, forecasts: Forecasts, method: str, draws: Resampler | None, bins: int, folds: Sequence[int] | None
+) -> dict[str, Any]:
     row: dict[str, Any] = {"method": method, "n_needed": MIN_CASES[method]}
     empty = dict.fromkeys(("ece", "brier", "log_loss", "improvement"))
     if method == "temperature" and len(study.classes) > 2:
         text = "A temperature keeps 0.5 fixed, which is wrong for more than two labels."
         return {**row, "fitted": False, "kept": False, "reason": "more_than_two_labels", "text": text, **empty}
-    result = cross_fit(forecasts, method, resampler=draws)
+    result = cross_fit(forecasts, method, folds=folds, resampler=draws)
     if result.out_of_fold is None:
         reason = result.undefined_reason or Reason.EMPTY
         text = REASON_TEXT[reason]
