@@ -223,14 +223,17 @@ FITTERS: Mapping[str, Callable[[Forecasts], ConfidenceMap]] = {
 
 def assign_folds(forecasts: Forecasts, folds: int = 5, *, seed: int = DEFAULT_SEED) -> NDArray[np.int64]:
     """Fold of each case: groups stay together, the share of right cases is kept even; -1 cannot occur."""
-    from sklearn.model_selection import StratifiedGroupKFold
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
     groups: Sequence[Hashable] = forecasts.groups if forecasts.groups is not None else range(len(forecasts))
     codes = group_codes(groups)
-    if np.unique(codes).size < folds:
+    n_groups = np.unique(codes).size
+    if n_groups < folds:
         raise CannotFit(Reason.TOO_FEW_GROUPS)
     assigned = np.zeros(len(forecasts), dtype=np.int64)
-    splitter = StratifiedGroupKFold(n_splits=folds, shuffle=True, random_state=seed % 2**32)
+    # Where no two cases belong together, a division of the cases does, which costs nothing a group.
+    division = StratifiedKFold if n_groups == len(forecasts) else StratifiedGroupKFold
+    splitter = division(n_splits=folds, shuffle=True, random_state=seed % 2**32)
     with warnings.catch_warnings():
         # It warns when a class has fewer members than folds; such folds are refused by the fit.
         warnings.simplefilter("ignore", UserWarning)

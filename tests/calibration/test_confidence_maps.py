@@ -27,7 +27,9 @@ def test_maps_improve_an_overconfident_judge_and_survive_json(method: str) -> No
     result = cross_fit(overconfident(600), method)
     assert result.kept
     assert result.improvement.low > 0
-    assert result.log_loss_after.value < result.log_loss_before.value
+    assert result.brier_after.value < result.brier_before.value
+    # An isotonic map says 0 and 1: one case against it costs the log loss without a bound all that others gain.
+    assert method == "isotonic" or result.log_loss_after.value < result.log_loss_before.value
     restored = ConfidenceMap.from_dict(json.loads(json.dumps(result.map.to_dict(), allow_nan=False)))
     grid = np.linspace(0, 1, 23)
     assert restored.apply(grid) == pytest.approx(result.map.apply(grid))
