@@ -280,7 +280,8 @@ def test_case_047_a_run_reports_the_mean_over_its_cases(tmp_path: Path) -> None:
         for number, label in enumerate(labels)
     ]
     judge = {"backend": "scripted", "order_policy": "single_ab", "repeats": 5, "options": {"replies": replies}}
-    cases = [{"id": f"c{place}", **PAIR} for place in range(len(said))]
+    # Cases of one content would share their answers.
+    cases = [{"id": f"c{place}", **PAIR, "prompt": f"Question {place}?"} for place in range(len(said))]
     code, _, rows = command(tmp_path, judge, "pairwise@1", cases)
     assert code == 0
     assert [row["votes"]["share"] for row in rows] == [0.8, 1.0, 0.8]

@@ -35,7 +35,8 @@ def five(case: str, supported: int) -> list[dict[str, Any]]:
 
 
 def answer(case: str) -> dict[str, Any]:
-    return {"id": case, "question": "?", "contexts": ["Something."], "answer": "It states this. And that."}
+    # The question differs: cases of one content share their answers.
+    return {"id": case, "question": f"{case}?", "contexts": ["Something."], "answer": "It states this. And that."}
 
 
 def judge(*replies: dict[str, Any]) -> dict[str, Any]:

@@ -147,7 +147,8 @@ async def test_a_cancelled_wait_does_not_undo_the_write(store: Store) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    store.facts.set("after", "1")  # the writer works in order: once this is there, so is the judgment
+    # Writes of one loop are kept in their order: once this one is there, so is the judgment.
+    await store.judgments.record_async(judgment("after"))
     assert store.judgments.current("work-1") == judgment()
 
 
