@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, expect
 
 from judge_service.annotation.labelling import Labelling
 from judge_service.annotation.projects import ProjectRequest, open_project
+from judge_service.domain.annotation import case_token
 from judge_service.domain.calibration_set import SetCase, Split
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
@@ -15,7 +16,6 @@ from judge_service.domain.principal import Role
 from judge_service.reports.labelled_set import source_of
 from judge_service.runs.local import LocalRunner
 from judge_service.visible import visible
-from judge_service.web.disagreements import token_of
 from rubrics.registry import get_rubric
 from tests.browser.desk import LEAD, pairs
 from tests.browser.site import WIDTHS, Site, awaited, running, sideways, watched
@@ -68,7 +68,7 @@ def addresses(site: Site) -> Mapping[str, str]:
     judgments = {one.case_id: one.id for _, one in store.runs.results(run.id, limit=100)}
     found = {f"judgment {place}": f"/judgments/{judgments[name]}" for name, place in hostile.items()}
     found |= {
-        f"adjudication {place}": f"/projects/{project.id}/disagreements/{token_of(project.id, name)}"
+        f"adjudication {place}": f"/projects/{project.id}/disagreements/{case_token(project.id, name)}"
         for name, place in hostile.items()
     }
     return found | {
