@@ -11,7 +11,7 @@ from judge_service.domain.annotation import Project
 from judge_service.domain.principal import Role
 from tests.browser.desk import READY_MS, claims, follow
 from tests.browser.desk import a_project as opened
-from tests.browser.site import THEMES, Site, running, sideways, violations, watched
+from tests.browser.site import THEMES, WIDTHS, Site, running, sideways, violations, watched
 from tests.judge_service.annotation.projects import a_project, a_set, say
 
 PEOPLE = ("Ann Example", "Bob Example")
@@ -64,10 +64,11 @@ ERRORS = (
 
 
 @pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
 def test_an_error_takes_the_focus_and_axe_finds_nothing(
-    site: Site, browser: Browser, project: Project, theme: Any
+    site: Site, browser: Browser, project: Project, width: int, theme: Any
 ) -> None:
-    context = root(site, browser, viewport={"width": 390, "height": 844}, color_scheme=theme)
+    context = root(site, browser, viewport={"width": width, "height": 844}, color_scheme=theme)
     site.person("Cy Example")
     page = context.new_page()
     for address, button in ERRORS:
@@ -83,6 +84,20 @@ def test_an_error_takes_the_focus_and_axe_finds_nothing(
         first = page.locator("#problems a").first
         first.press("Enter")
         assert page.evaluate("document.querySelector(':target') !== null"), address
+    context.close()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_axe_finds_nothing_on_a_sign_in_that_is_refused(site: Site, browser: Browser, width: int, theme: Any) -> None:
+    context = browser.new_context(base_url=site.address, viewport={"width": width, "height": 844}, color_scheme=theme)
+    page = context.new_page()
+    page.goto("/sign-in")
+    page.eval_on_selector_all("form", "all => all.forEach(one => one.noValidate = true)")
+    follow(page.locator("form button").first)
+    assert page.title().startswith("Error: ")
+    assert violations(page) == []
+    assert sideways(page) == 0
     context.close()
 
 
