@@ -4,7 +4,6 @@ Owns how long begun cases may take. Knows nothing of runs.
 """
 
 import asyncio
-import contextlib
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -21,8 +20,7 @@ async def terminable(
 ) -> AsyncIterator[None]:
     """Within it one of the signals calls `stop`, and cancels what has not ended after `grace_s`.
 
-    Raises Terminated in the second case; in the first it is the caller's to see that the work stopped early. Systems
-    without signal handlers of the event loop end the process at once, as always.
+    Raises Terminated in the second case; in the first it is the caller's to see that the work stopped early.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -32,16 +30,22 @@ async def terminable(
                 stop()
                 limit.reschedule(loop.time() + grace_s)
 
-            with contextlib.suppress(NotImplementedError):
-                for number in signals:
-                    loop.add_signal_handler(number, terminate)
+            taken = [number for number in signals if _handled(loop, number, terminate)]
             try:
                 yield
             finally:
-                with contextlib.suppress(NotImplementedError):
-                    for number in signals:
-                        loop.remove_signal_handler(number)
+                for number in taken:
+                    loop.remove_signal_handler(number)
     except TimeoutError:
         if not limit.expired():
             raise
         raise Terminated from None
+
+
+def _handled(loop: asyncio.AbstractEventLoop, number: signal.Signals, handler: Callable[[], None]) -> bool:
+    try:
+        loop.add_signal_handler(number, handler)
+    except NotImplementedError:
+        # Windows has no such handlers: there the signal ends the process.
+        return False
+    return True

@@ -8,9 +8,7 @@ import json
 import multiprocessing
 import os
 import sys
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from functools import partialmethod
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -19,9 +17,9 @@ from typing import Any
 from judge_service.domain.judge import Judge
 from judge_service.judging.roster import Roster
 from judge_service.settings import Settings
-from tests.support.fake_provider import FakeProvider, Recorded, Reply
+from tests.support.fake_provider import FakeProvider, Reply
+from tests.support.waiting import LONG_ENOUGH_S
 
-LONG_ENOUGH_S = 60.0
 TIE = json.dumps({"rationale": "The same.", "verdict": "tie"})
 FOR_EVER_S = 3600.0
 """A heartbeat that nobody waits for: what is taken over then was given back."""
@@ -102,19 +100,6 @@ async def ended(process: BaseProcess) -> int | None:
     return process.exitcode
 
 
-def asked(requests: Iterable[Recorded]) -> Counter[str]:
-    """How often each prompt was sent."""
-    return Counter(json.dumps(request.body, sort_keys=True) for request in requests)
-
-
 def tie(delay_s: float = 0.02) -> Reply:
     """An answer after a while."""
     return Reply(TIE, delay_s=delay_s)
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that another process does; fails after a minute."""
-    end = time.monotonic() + LONG_ENOUGH_S
-    while not condition():
-        assert time.monotonic() < end, f"{what} did not happen in {LONG_ENOUGH_S} s"
-        time.sleep(0.02)

@@ -17,9 +17,10 @@ from judge_service.store.migrate import head
 from judge_service.store.store import utc_now
 from tests.judge_service.store.databases import differences
 from tests.support.fake_provider import FakeProvider
+from tests.support.waiting import LONG_ENOUGH_S, until
 
 from . import parts
-from .processes import LONG_ENOUGH_S, Installation, ended, until
+from .processes import Installation, ended
 from .test_workers import held_after, installed
 
 __all__ = ["installed"]
@@ -76,7 +77,7 @@ async def test_two_services_share_sessions_and_runs(installed: Callable[..., Ins
             started = await program.post(f"{one}/v1/runs", json=wanted)
             assert started.status_code == 202, started.text
             run_id = started.json()["id"]
-            await asyncio.to_thread(until, lambda: len(server.completions) == 10, "the calls in flight")
+            await asyncio.to_thread(server.wait_for, 10)
             seen = await program.get(f"{other}/v1/runs/{run_id}")
             assert seen.json()["status"] == "running"
             page = await browser.get(f"{other}/runs/{run_id}")

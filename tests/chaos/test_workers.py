@@ -14,10 +14,11 @@ from judge_service.domain.run import RunStatus
 from judge_service.runs.exports import judgments_of
 from judge_service.runs.watching import watch
 from tests.judge_service.store.databases import Postgres
-from tests.support.fake_provider import FakeProvider, Recorded, Reply
+from tests.support.fake_provider import FakeProvider, Recorded, Reply, asked
+from tests.support.waiting import LONG_ENOUGH_S, until
 
 from . import parts
-from .processes import LONG_ENOUGH_S, TIE, Installation, asked, ended, tie, until
+from .processes import TIE, Installation, ended, tie
 
 N = 120
 
@@ -66,7 +67,7 @@ async def test_a_stopped_worker_gives_its_chunks_back_and_nothing_is_asked_again
         async with Service.open(here.settings(serve_works=False)) as service:
             await submit(service, here)
             stopped = here.start("worker")
-            await asyncio.to_thread(until, lambda: len(server.completions) >= N // 2, "a quarter of the run")
+            await asyncio.to_thread(server.wait_for, N // 2)
             stopped.terminate()
             assert await ended(stopped) == 0, here.said(stopped)
             assert here.said(stopped).rstrip().endswith("Stopped.")
@@ -96,7 +97,7 @@ async def test_of_three_workers_one_is_killed_and_only_its_calls_in_flight_are_r
             workers = [here.start("worker", heartbeat_s=2.0) for _ in range(3)]
             await submit(service, here)
             # Half of the calls are answered and each slot of the judge is held by a call.
-            await asyncio.to_thread(until, lambda: len(server.completions) == N + 4, "the calls in flight")
+            await asyncio.to_thread(server.wait_for, N + 4)
             flying = asked(server.completions[N:])
             workers[0].kill()
             await ended(workers[0])
@@ -119,7 +120,7 @@ async def test_a_run_that_is_cancelled_elsewhere_makes_no_further_call(
             for _ in range(2):
                 here.start("worker")
             await submit(service, here)
-            await asyncio.to_thread(until, lambda: len(server.completions) == 44, "the calls in flight")
+            await asyncio.to_thread(server.wait_for, 44)
             assert (await service.background.cancel("r")).status is RunStatus.CANCELLING
             assert (await service.background.cancel("r")).status is RunStatus.CANCELLING
             await beats(service, 16)

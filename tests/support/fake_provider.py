@@ -10,11 +10,14 @@ import json
 import math
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from email.utils import format_datetime
 from typing import Any
+
+from tests.support.waiting import LONG_ENOUGH_S
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,11 @@ class Recorded:
     path: str
     headers: Mapping[str, str]
     body: Any
+
+
+def asked(requests: Iterable[Recorded]) -> Counter[str]:
+    """How often each prompt was sent."""
+    return Counter(json.dumps(request.body, sort_keys=True) for request in requests)
 
 
 @dataclass(frozen=True)
@@ -182,6 +190,7 @@ class FakeProvider:
         self._default = default or Reply()
         self._delay_s = delay_s
         self._hold = hold
+        self._came = threading.Condition()
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -195,6 +204,11 @@ class FakeProvider:
     def completions(self) -> list[Recorded]:
         """The chat requests alone."""
         return [request for request in self.requests if request.path.endswith("/chat/completions")]
+
+    def wait_for(self, n: int) -> None:
+        """Block until `n` chat requests have come; fails after a minute."""
+        with self._came:
+            assert self._came.wait_for(lambda: len(self.completions) >= n, LONG_ENOUGH_S), f"{n} calls did not come"
 
     def __enter__(self) -> "FakeProvider":
         self._thread.start()
@@ -246,7 +260,9 @@ class FakeProvider:
         }
         raw = await reader.readexactly(int(headers.get("content-length", "0")))
         request = Recorded(method, path, headers, json.loads(raw) if raw else None)
-        self.requests.append(request)
+        with self._came:
+            self.requests.append(request)
+            self._came.notify_all()
         if path.endswith("/models"):
             await self._send(writer, Reply(body={"object": "list", "data": [{"id": "fake", "object": "model"}]}), {})
             return True

@@ -5,6 +5,7 @@ import pytest
 from judge_service.annotation.adjudication import adjudicate, to_adjudicate, waiting
 from judge_service.annotation.labelling import Labelling
 from judge_service.annotation.quality import quality
+from judge_service.domain.annotation import Project
 from judge_service.errors import InvalidInput, NotFound
 from judge_service.reports.labelled_set import final_label
 from judge_service.store import Store
@@ -117,13 +118,19 @@ def test_only_disagreements_wait_and_names_stay_hidden(store: Store) -> None:
     assert store.sets.get(reference).n_labels == 7
 
 
-def test_a_later_final_word_replaces_the_label_and_keeps_the_record(store: Store) -> None:
+def a_disagreement(store: Store) -> tuple[str, Project]:
+    """A set of one case on which two people differ, and its project."""
     reference = a_set(store, 1)
     ann, bob = a_person(store, ANN), a_person(store, BOB)
     project = a_project(store, reference, (ANN, BOB))
     labelling = Labelling(store)
     by_content(labelling, project, ann, ANN, lambda number: "A")
     by_content(labelling, project, bob, BOB, lambda number: "B")
+    return reference, project
+
+
+def test_a_later_final_word_replaces_the_label_and_keeps_the_record(store: Store) -> None:
+    reference, project = a_disagreement(store)
     case_id = "model-x/0"
     adjudicate(store, project.id, case_id, LEAD, {"answers": {"label": "tie"}}, "Equal.")
     other = LEAD.model_copy(update={"user_id": "m" * 12, "name": "Max"})
@@ -135,12 +142,7 @@ def test_a_later_final_word_replaces_the_label_and_keeps_the_record(store: Store
 
 
 def test_a_final_word_that_is_sent_twice_is_kept_once(store: Store) -> None:
-    reference = a_set(store, 1)
-    ann, bob = a_person(store, ANN), a_person(store, BOB)
-    project = a_project(store, reference, (ANN, BOB))
-    labelling = Labelling(store)
-    by_content(labelling, project, ann, ANN, lambda number: "A")
-    by_content(labelling, project, bob, BOB, lambda number: "B")
+    reference, project = a_disagreement(store)
     word = (store, project.id, "model-x/0", LEAD, {"answers": {"label": "tie"}})
     with ThreadPoolExecutor(2) as threads:
         one, other = threads.map(lambda _: adjudicate(*word, "Equal."), range(2))

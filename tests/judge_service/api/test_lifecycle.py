@@ -9,7 +9,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from judge_service.security.keys import issue
 from judge_service.settings import Settings
 from judge_service.store import Store
 from tests.judge_service.api.requests import pair
+from tests.support.waiting import until
 
 KEY = re.compile(r"jk_[a-z0-9]{12}_[A-Za-z0-9]{40}")
 SERVER = """
@@ -107,7 +107,7 @@ def process(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     with (folder / "log").open("a") as log, subprocess.Popen(command, stderr=log, text=True) as running:
         try:
             url = f"http://127.0.0.1:{port}"
-            until(lambda: up(url))
+            until(lambda: up(url), "the service")
             yield running, url
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -119,13 +119,6 @@ def up(url: str) -> bool:
         return httpx.get(f"{url}/healthz").status_code == 200
     except httpx.TransportError:
         return False
-
-
-def until(condition, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def test_a_run_survives_a_kill_and_a_stop(tmp_path):
@@ -148,17 +141,17 @@ def test_a_run_survives_a_kill_and_a_stop(tmp_path):
             response = client.post(f"{url}/v1/runs", json=request, headers={"Idempotency-Key": "night"})
             assert response.status_code == 202, response.text
             run_id = response.json()["id"]
-            until(lambda: run(url)["progress"]["n_done"] >= 10)
+            until(lambda: run(url)["progress"]["n_done"] >= 10, "the tenth judgment")
             running.send_signal(signal.SIGKILL)
             running.wait()
         with process(tmp_path) as (running, url):
-            until(lambda: run(url)["progress"]["n_done"] >= 25)
+            until(lambda: run(url)["progress"]["n_done"] >= 25, "the 25th judgment")
             again = client.post(f"{url}/v1/runs", json=request, headers={"Idempotency-Key": "night"})
             assert again.json()["id"] == run_id
             running.send_signal(signal.SIGTERM)
             running.wait(30)
         with process(tmp_path) as (_, url):
-            until(lambda: run(url)["status"] in ("finished", "failed"))
+            until(lambda: run(url)["status"] in ("finished", "failed"), "the end of the run")
             last = run(url)
             rows = client.get(f"{url}/v1/runs/{run_id}/results", headers={"Accept": "application/x-ndjson"})
             assert len(client.get(f"{url}/v1/runs").json()["items"]) == 1

@@ -7,10 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,10 @@ import pytest
 
 from tests.judge_service.cli.conftest import CommandLine
 from tests.support.fake_provider import FakeProvider, Reply
+from tests.support.waiting import LONG_ENOUGH_S, until
 
 TIE = Reply(json.dumps({"rationale": "The same.", "verdict": "tie"}), delay_s=0.02)
 COMMAND = [sys.executable, "-c", "from judge_service.cli.main import main; main()"]
-LONG_ENOUGH_S = 60.0
 
 
 def start(cli: CommandLine, *arguments: object, **options: Any) -> "subprocess.Popen[str]":
@@ -29,12 +28,15 @@ def start(cli: CommandLine, *arguments: object, **options: Any) -> "subprocess.P
     return subprocess.Popen([*COMMAND, *map(str, arguments)], env=environment, text=True, **options)
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that another process does; fails after a minute."""
-    end = time.monotonic() + LONG_ENOUGH_S
-    while not condition():
-        assert time.monotonic() < end, f"{what} did not happen in {LONG_ENOUGH_S} s"
-        time.sleep(0.02)
+def interrupted(
+    cli: CommandLine, server: FakeProvider, command: list[object], number: signal.Signals, after: int
+) -> tuple[int, str]:
+    """Start the command and send it a signal after so many calls; its exit code and what it said."""
+    process = start(cli, *command, stderr=subprocess.PIPE)
+    server.wait_for(after)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=LONG_ENOUGH_S)
+    return process.returncode, said
 
 
 def with_server(cli: CommandLine, server: FakeProvider) -> tuple[Path, list[object]]:
@@ -49,10 +51,7 @@ def with_server(cli: CommandLine, server: FakeProvider) -> tuple[Path, list[obje
 def test_killed_in_the_middle_the_same_command_goes_on(cli: CommandLine) -> None:
     with FakeProvider(default=TIE) as server:
         out, command = with_server(cli, server)
-        process = start(cli, *command, stderr=subprocess.DEVNULL)
-        until(lambda: len(server.completions) >= 40, "the first third of the run")
-        process.kill()
-        process.wait()
+        interrupted(cli, server, command, signal.SIGKILL, 40)
         assert not out.exists()
         asked = len(server.completions)
         assert asked < 120
@@ -61,8 +60,8 @@ def test_killed_in_the_middle_the_same_command_goes_on(cli: CommandLine) -> None
         rows = cli.rows()
         assert [row["case_id"] for row in rows] == [f"p{i}" for i in range(60)]
         assert {row["label"] for row in rows} == {"tie"}
-        # What flew when the process died, and what waited for its commit, may be asked once more; nothing else.
-        assert len(server.completions) <= 120 + 40
+        # What flew when the process died may be asked once more; nothing else.
+        assert len(server.completions) <= 120 + 2
         again = len(server.completions)
         assert cli(*command).exit_code == 0
         assert len(server.completions) == again
@@ -80,11 +79,8 @@ def from_a_terminal() -> Iterator[None]:
 def test_stopped_by_hand_it_says_so_and_keeps_what_it_has(cli: CommandLine) -> None:
     with FakeProvider(default=TIE) as server:
         out, command = with_server(cli, server)
-        process = start(cli, *command, stderr=subprocess.PIPE)
-        until(lambda: len(server.completions) >= 10, "the start of the run")
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=LONG_ENOUGH_S)
-        assert process.returncode == 130, said
+        code, said = interrupted(cli, server, command, signal.SIGINT, 10)
+        assert code == 130, said
         assert "run the same command again" in said
         assert "Traceback" not in said
         assert not out.exists()

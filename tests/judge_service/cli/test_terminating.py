@@ -1,10 +1,8 @@
 """SIGTERM under commands that judge: what was answered is never asked again, even of cases that did not end."""
 
 import asyncio
-import json
 import os
 import signal
-import subprocess
 import threading
 from collections import Counter
 from functools import partial
@@ -15,29 +13,23 @@ from judge_service.cli import running
 from judge_service.cli.console import Terminated
 from judge_service.cli.terminating import terminable
 from tests.judge_service.cli.conftest import CommandLine
-from tests.judge_service.cli.test_processes import LONG_ENOUGH_S, TIE, start, until, with_server
-from tests.support.fake_provider import FakeProvider, Recorded, Reply
-
-
-def asked(server: FakeProvider) -> Counter[str]:
-    return Counter(json.dumps(request.body, sort_keys=True) for request in server.completions)
+from tests.judge_service.cli.test_processes import TIE, interrupted, with_server
+from tests.support.fake_provider import FakeProvider, Recorded, Reply, asked
+from tests.support.waiting import LONG_ENOUGH_S
 
 
 def test_begun_cases_end_and_no_call_is_repeated(cli: CommandLine) -> None:
     with FakeProvider(default=TIE) as server:
         out, command = with_server(cli, server)
-        process = start(cli, *command, stderr=subprocess.PIPE)
-        until(lambda: len(server.completions) >= 40, "the first third of the run")
-        process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=LONG_ENOUGH_S)
-        assert process.returncode == 143, said
+        code, said = interrupted(cli, server, command, signal.SIGTERM, 40)
+        assert code == 143, said
         assert "run the same command again" in said
         assert "Traceback" not in said
         assert not out.exists()
         assert len(server.completions) < 120
         assert cli(*command).exit_code == 0
         assert len(cli.rows()) == 60
-        assert set(asked(server).values()) == {1}
+        assert set(asked(server.completions).values()) == {1}
         assert len(server.completions) == 120
 
 
@@ -68,7 +60,7 @@ def test_answers_of_cases_that_did_not_end_are_kept(
         later.set()
         assert cli(*command).exit_code == 0
         assert len(cli.rows()) == 60
-        assert Counter(asked(server).values()) == {1: 118, 2: 2}
+        assert Counter(asked(server.completions).values()) == {1: 118, 2: 2}
 
 
 async def test_work_that_ends_in_time_is_not_cancelled() -> None:

@@ -1,0 +1,14 @@
+"""Waits for what other processes do. Where the test is told of it, as by `FakeProvider.wait_for`, that is better."""
+
+import time
+from collections.abc import Callable
+
+LONG_ENOUGH_S = 60.0
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Look again and again until it is so; fails after a minute."""
+    end = time.monotonic() + LONG_ENOUGH_S
+    while not condition():
+        assert time.monotonic() < end, f"{what} did not happen in {LONG_ENOUGH_S} s"
+        time.sleep(0.02)
