@@ -63,10 +63,10 @@ class SharedBudgets:
                 reading.cancel()
                 await asyncio.gather(reading, return_exceptions=True)
 
-    def get(self, run_id: str) -> Budget | None:
-        """The budget of a run that this process has worked on and that was not forgotten."""
+    def in_use(self, run_id: str) -> Budget | None:
+        """The run's budget while this process spends from it, and so keeps it up; else None."""
         kept = self._kept.get(run_id)
-        return None if kept is None else kept.budget
+        return kept.budget if kept is not None and kept.users else None
 
     def forget(self, run_id: str) -> None:
         """The run has ended."""
