@@ -6,8 +6,11 @@ JUDGE_BROWSER names an executable; otherwise the usual names are looked for, the
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import Browser, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Playwright, expect, sync_playwright
+
+from tests.support.waiting import LONG_ENOUGH_S
 
 ARGUMENTS = (
     "--no-sandbox",
@@ -17,6 +20,7 @@ ARGUMENTS = (
     "--disable-sync",
 )
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+expect.set_options(timeout=LONG_ENOUGH_S * 1000 / 4)
 MISSING = "No Chromium was found: install chromium or set JUDGE_BROWSER to its executable."
 
 
@@ -40,8 +44,20 @@ def available() -> bool:
 
 
 def launch(playwright: Playwright) -> Browser:
-    """A new browser with a profile of its own. Raises RuntimeError that says what to install."""
+    """A new browser with a profile of its own, whose pages are waited for as long as a busy machine may need.
+
+    Raises RuntimeError that says what to install.
+    """
     path = executable(playwright)
     if path is None:
         raise RuntimeError(MISSING)
-    return playwright.chromium.launch(executable_path=path, headless=True, args=list(ARGUMENTS))
+    opened = playwright.chromium.launch(executable_path=path, headless=True, args=list(ARGUMENTS))
+    plain = opened.new_context
+
+    def patient(**options: Any) -> BrowserContext:
+        context = plain(**options)
+        context.set_default_timeout(LONG_ENOUGH_S * 1000)
+        return context
+
+    opened.new_context = patient
+    return opened

@@ -82,9 +82,7 @@ def label(page: Page, *keys: str) -> None:
     before = page.get_attribute("#label-form", "data-case")
     for key in keys:
         page.keyboard.press(key)
-    page.wait_for_function(
-        "before => document.querySelector('#label-form')?.dataset.case !== before", arg=before, timeout=20_000
-    )
+    page.wait_for_function("before => document.querySelector('#label-form')?.dataset.case !== before", arg=before)
     page.wait_for_timeout(READY_MS)
 
 

@@ -205,7 +205,7 @@ def test_held_enter_saves_once_and_early_presses_do_nothing(site: Site, browser:
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("1")
     # A digit and Enter in the same breath as the next case: meant for the one before it.
-    expect(page.locator("#position")).to_have_text("Case 2 of 5", timeout=20_000)
+    expect(page.locator("#position")).to_have_text("Case 2 of 5")
     page.evaluate(
         """() => { for (const key of ["2", "Enter"]) {
           document.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })); } }"""
@@ -217,7 +217,7 @@ def test_held_enter_saves_once_and_early_presses_do_nothing(site: Site, browser:
     for _ in range(6):
         page.keyboard.down("Enter")
     page.keyboard.up("Enter")
-    expect(page.locator("#position")).to_have_text("Case 3 of 5", timeout=20_000)
+    expect(page.locator("#position")).to_have_text("Case 3 of 5")
     ready(page)
     assert len(saved(site, project, person)) == 2
     close(page)
@@ -371,7 +371,7 @@ def test_two_tabs_see_both_answers_and_one_is_kept(site: Site, browser: Browser,
     (before,) = saved(site, project, person)
     assert before.answer["answers"] == {"label": "second"}
     other.get_by_role("button", name="Keep mine").click()
-    expect(other.locator("#position")).to_have_text("Case 2 of 2", timeout=20_000)
+    expect(other.locator("#position")).to_have_text("Case 2 of 2")
     (after,) = saved(site, project, person)
     assert after.answer["answers"] == {"label": "first"}
     close(page)
@@ -403,7 +403,7 @@ def test_without_a_connection_the_label_waits_and_is_sent(site: Site, browser: B
     expect(page.locator("#message")).to_have_text("No connection. 1 label waits on this device.")
     assert saved(site, project, person) == []
     page.context.set_offline(False)
-    expect(page.locator("#position")).to_have_text("Case 2 of 2", timeout=20_000)
+    expect(page.locator("#position")).to_have_text("Case 2 of 2")
     assert len(saved(site, project, person)) == 1
     assert page.evaluate("Object.keys(localStorage).filter(one => one.startsWith('judge-label'))") == []
     close(page)
@@ -418,7 +418,7 @@ def test_a_label_that_waits_is_sent_after_a_reload(site: Site, browser: Browser,
     expect(page.locator("#message")).to_contain_text("1 label waits on this device.")
     page.unroute("**/label/*")
     page.reload()
-    expect(page.locator("#position")).to_have_text("Case 2 of 2", timeout=20_000)
+    expect(page.locator("#position")).to_have_text("Case 2 of 2")
     assert [one.answer["answers"]["label"] for one in saved(site, project, person)] == ["first"]
     close(page)
 

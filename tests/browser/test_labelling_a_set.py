@@ -189,6 +189,6 @@ def test_the_lead_adjudicates_freezes_and_opens_the_report(
         enter(page)
         page.wait_for_url("**/reports/**")
         rubric = "pairwise@1" if reference == "pairs@1" else "faithfulness@1"
-        expect(page.locator("h1")).to_have_text(f"Which judge for {rubric}?", timeout=60_000)
+        expect(page.locator("h1")).to_have_text(f"Which judge for {rubric}?")
         assert said == []
         close(page)

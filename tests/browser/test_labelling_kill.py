@@ -81,7 +81,7 @@ def test_killing_the_server_loses_nothing_that_was_said_to_be_saved(tmp_path: Pa
         assert set(found) == set(said)
         assert len(list(store.labels.of(project.set_id))) == 3
     with served(tmp_path, port):
-        expect(page.locator("#position")).to_have_text("Case 5 of 6", timeout=60_000)
+        expect(page.locator("#position")).to_have_text("Case 5 of 6")
         assert position(page) == "Case 5 of 6"
     with Store.open(Settings(data_dir=tmp_path).database) as store:
         found = {one.id: one for one in store.assignments.of(project.id) if one.state is State.SAVED}

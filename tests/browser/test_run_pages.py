@@ -78,14 +78,13 @@ def test_a_run_moves_by_itself_and_is_cancelled_and_resumed_by_keyboard(site: Si
     page.wait_for_function(
         "before => Number(/([0-9]+) of/.exec(document.querySelector('#state').textContent)[1]) > before",
         arg=before,
-        timeout=60_000,
     )
     expect(page.locator("#state strong")).to_have_text("▶ Running")
     assert violations(page) == []
-    expect(page.locator("[data-left]")).to_have_text(re.compile("about .* (s|min|h)"), timeout=60_000)
+    expect(page.locator("[data-left]")).to_have_text(re.compile("about .* (s|min|h)"))
     tab_to(page, "#run-actions button")
     page.keyboard.press("Enter")
-    expect(page.locator("#state strong")).to_have_text("■ Cancelled", timeout=60_000)
+    expect(page.locator("#state strong")).to_have_text("■ Cancelled")
     resume = page.get_by_role("button", name="Resume the run")
     expect(resume).to_be_visible()
     assert "never" not in page.inner_text("#run-state")
@@ -96,11 +95,10 @@ def test_a_run_moves_by_itself_and_is_cancelled_and_resumed_by_keyboard(site: Si
     page.wait_for_function(
         "before => Number(/([0-9]+) of/.exec(document.querySelector('#state').textContent)[1]) > before",
         arg=stopped,
-        timeout=60_000,
     )
     tab_to(page, "#run-actions button")
     page.keyboard.press("Enter")
-    expect(page.locator("#state strong")).to_have_text("■ Cancelled", timeout=60_000)
+    expect(page.locator("#state strong")).to_have_text("■ Cancelled")
     assert said == []
     context.close()
 
@@ -117,7 +115,7 @@ def test_the_end_of_a_run_is_spoken_and_its_results_appear(site: Site, browser: 
         });"""
     )
     page.goto(f"/runs/{made}")
-    expect(page.locator("#state strong")).to_have_text("✓ Finished", timeout=60_000)
+    expect(page.locator("#state strong")).to_have_text("✓ Finished")
     expect(page.locator("#run-results tbody tr")).to_have_count(8)
     expect(page.locator("#live")).to_have_text("✓ Finished, 8 of 8 cases judged.")
     spoken = page.evaluate("window.spoken")

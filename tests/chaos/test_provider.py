@@ -19,6 +19,7 @@ from judge_service.runs.local import LocalRunner
 from judge_service.runs.shared_gate import SharedGates
 from judge_service.settings import Settings
 from judge_service.store import Store
+from tests.support.waiting import LONG_ENOUGH_S
 
 from . import parts
 
@@ -30,7 +31,7 @@ JUDGE = Judge(
     backend="scripted",
     model="bad-1",
     order_policy=OrderPolicy.SINGLE_AB,
-    limits=Limits(concurrency=CONCURRENCY, timeout_s=0.2, attempts=4),
+    limits=Limits(concurrency=CONCURRENCY, timeout_s=2.0, attempts=4),
 )
 
 
@@ -86,7 +87,7 @@ async def test_every_case_ends_and_no_limit_is_passed(database_url: str) -> None
         gates = None if shared is None else SharedGates(shared, "one")
         if gates is not None:
             judging.gates = gates
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(LONG_ENOUGH_S):
             run = await LocalRunner(store, judging).run(parts.cases(N), parts.RUBRIC, JUDGE, run_id="r")
         if gates is not None:
             await gates.aclose()

@@ -16,12 +16,12 @@ from judge_service.store import Store
 from judge_service.store.migrate import head
 from judge_service.store.store import utc_now
 from tests.judge_service.store.databases import differences
-from tests.support.fake_provider import FakeProvider
+from tests.support.fake_provider import FakeProvider, held_after
 from tests.support.waiting import LONG_ENOUGH_S, until
 
 from . import parts
-from .processes import Installation, ended
-from .test_workers import held_after, installed
+from .processes import Installation, ended, tie
+from .test_workers import installed
 
 __all__ = ["installed"]
 
@@ -49,7 +49,7 @@ async def up(here: Installation, *ports: int) -> None:
 
 async def test_two_services_share_sessions_and_runs(installed: Callable[..., Installation]) -> None:
     later = threading.Event()
-    with FakeProvider(default=held_after(8, later)) as server:
+    with FakeProvider(default=held_after(8, later, tie())) as server:
         here = installed(server, concurrency=2)
         first, second = (free_port() for _ in range(2))
         await up(here, first, second)
@@ -66,13 +66,16 @@ async def test_two_services_share_sessions_and_runs(installed: Callable[..., Ins
             store.keys.add(key)
         one, other = f"http://127.0.0.1:{first}", f"http://127.0.0.1:{second}"
         # Cookies do not know ports: one browser at both services.
-        async with httpx.AsyncClient(timeout=30) as browser, httpx.AsyncClient(timeout=30) as program:
+        async with (
+            httpx.AsyncClient(timeout=LONG_ENOUGH_S) as browser,
+            httpx.AsyncClient(timeout=LONG_ENOUGH_S) as program,
+        ):
             program.headers["Authorization"] = f"Bearer {plain}"
             form = {"name": user.name, "password": "a long passphrase"}
             signed_in = await browser.post(f"{one}/sign-in", data=form, headers={"Origin": one})
             assert signed_in.status_code == 303, signed_in.text
             assert (await browser.get(f"{other}/runs")).status_code == 200
-            cases = [case.model_dump(mode="json", exclude_defaults=True) for case in parts.cases(40)]
+            cases = [case.model_dump(mode="json", exclude_defaults=True) for case in parts.cases(200)]
             wanted = {"rubric": "pairwise@1", "judge": "server", "cases": cases}
             started = await program.post(f"{one}/v1/runs", json=wanted)
             assert started.status_code == 202, started.text

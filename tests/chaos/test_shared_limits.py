@@ -12,6 +12,7 @@ from judge_service.runs.shared_gate import SharedGates
 from judge_service.store import Store
 from judge_service.store.sharing import SharedLimits
 from tests.judge_service.store.databases import Postgres
+from tests.support.waiting import LONG_ENOUGH_S
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ async def test_calls_in_flight_of_all_members_stay_within_the_limit(shared: Shar
             flying -= 1
             done += 1
 
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(LONG_ENOUGH_S):
         await asyncio.gather(*(call(number) for number in range(300)))
     await asyncio.gather(*(gate.aclose() for gate in members))
     assert done == 300

@@ -1,10 +1,8 @@
 """Worker processes that are stopped or killed under a run on PostgreSQL, counted at the provider."""
 
 import asyncio
-import itertools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,11 +12,11 @@ from judge_service.domain.run import RunStatus
 from judge_service.runs.exports import judgments_of
 from judge_service.runs.watching import watch
 from tests.judge_service.store.databases import Postgres
-from tests.support.fake_provider import FakeProvider, Recorded, Reply, asked
+from tests.support.fake_provider import FakeProvider, asked, held_after
 from tests.support.waiting import LONG_ENOUGH_S, until
 
 from . import parts
-from .processes import TIE, Installation, ended, tie
+from .processes import Installation, ended, tie
 
 N = 120
 
@@ -52,23 +50,19 @@ async def end_of_run(service: Service) -> RunStatus:
     return (await service.background.get("r")).status
 
 
-@contextmanager
-def answering(delay_s: float = 0.02) -> Iterator[FakeProvider]:
-    with FakeProvider(default=tie(delay_s)) as server:
-        yield server
-
-
 async def test_a_stopped_worker_gives_its_chunks_back_and_nothing_is_asked_again(
     installed: "Callable[..., Installation]",
 ) -> None:
-    with answering() as server:
+    later = threading.Event()
+    with FakeProvider(default=held_after(N // 2, later, tie())) as server:
         here = installed(server)
         # This process only offers the run.
         async with Service.open(here.settings(serve_works=False)) as service:
             await submit(service, here)
             stopped = here.start("worker")
-            await asyncio.to_thread(server.wait_for, N // 2)
+            await asyncio.to_thread(server.wait_for, N // 2 + 4)
             stopped.terminate()
+            later.set()
             assert await ended(stopped) == 0, here.said(stopped)
             assert here.said(stopped).rstrip().endswith("Stopped.")
             assert len(server.completions) < 2 * N
@@ -81,17 +75,11 @@ async def test_a_stopped_worker_gives_its_chunks_back_and_nothing_is_asked_again
         assert len(server.completions) == 2 * N
 
 
-def held_after(n: int, later: threading.Event) -> "Callable[[Recorded], Reply]":
-    """Answers the first `n` calls; every further one waits for `later`."""
-    seen = itertools.count(1)
-    return lambda _: Reply(TIE, delay_s=0.01, hold=None if next(seen) <= n else later)
-
-
 async def test_of_three_workers_one_is_killed_and_only_its_calls_in_flight_are_repeated(
     installed: "Callable[..., Installation]",
 ) -> None:
     later = threading.Event()
-    with FakeProvider(default=held_after(N, later)) as server:
+    with FakeProvider(default=held_after(N, later, tie())) as server:
         here = installed(server, concurrency=4)
         async with Service.open(here.settings(serve_works=False)) as service:
             workers = [here.start("worker", heartbeat_s=2.0) for _ in range(3)]
@@ -114,7 +102,7 @@ async def test_a_run_that_is_cancelled_elsewhere_makes_no_further_call(
     installed: "Callable[..., Installation]",
 ) -> None:
     later = threading.Event()
-    with FakeProvider(default=held_after(40, later)) as server:
+    with FakeProvider(default=held_after(40, later, tie())) as server:
         here = installed(server, concurrency=4)
         async with Service.open(here.settings(serve_works=False)) as service:
             for _ in range(2):

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import uvicorn
 
+from tests.support.waiting import LONG_ENOUGH_S
+
 
 @contextlib.contextmanager
 def serving(
@@ -26,6 +28,6 @@ def serving(
         yield listener.getsockname()[1]
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(LONG_ENOUGH_S)
         listener.close()
         assert not thread.is_alive()

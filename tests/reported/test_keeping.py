@@ -26,6 +26,7 @@ from tests.judge_service.api.requests import paths
 from tests.judge_service.store.examples import NOON, judgment
 from tests.reported.judged import served
 from tests.support.fake_provider import FakeProvider, Reply
+from tests.support.waiting import LONG_ENOUGH_S
 
 COMMAND = "from judge_service.cli.main import main; main()"
 GOOD = Reply('{"rationale": "It is right.", "verdict": "A"}')
@@ -46,10 +47,8 @@ async def test_case_044_a_cancelled_run_stays_cancelled_and_starts_no_call(
         body = {"rubric": "pairwise@1", "judge": "served", "cases": cases}
         run_id = (await api.post("/v1/runs", json=body)).json()["id"]
         url = f"/v1/runs/{run_id}"
-        async with asyncio.timeout(60):
-            # Ten answers are in and the next four calls are in the air.
-            while len(server.completions) < 14:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        # Ten answers are in and the next four calls are in the air.
+        await asyncio.to_thread(server.wait_for, 14)
         first = await api.post(f"{url}/cancel")
         assert (first.status_code, first.json()["status"]) == (202, "cancelling")
         again = await api.post(f"{url}/cancel")
@@ -124,7 +123,7 @@ def test_case_048_writers_readers_and_a_second_process_lose_nothing(tmp_path: Pa
             [sys.executable, "-c", COMMAND, "keys", "create", "--role", "score", "--database", url],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=LONG_ENOUGH_S,
             check=False,
         )
         for thread in threads:

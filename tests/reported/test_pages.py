@@ -23,6 +23,7 @@ from judge_service.visible import visible
 from tests.browser.site import Site, running
 from tests.judge_service.annotation.projects import LEAD
 from tests.reported.judged import scripted
+from tests.support.waiting import LONG_ENOUGH_S
 
 ANSWERS = [
     "<script>alert(1)</script>",
@@ -104,14 +105,14 @@ def person(site: Site, name: str, role: Role) -> httpx.Client:
     session, token = new_session(user_id=user.id, key_id=None, now=utc_now(), absolute=timedelta(hours=1))
     site.service.store.users.begin(session)
     headers = {"Accept": "text/html"}
-    return httpx.Client(base_url=site.address, headers=headers, cookies={PLAIN_COOKIE: token}, timeout=120)
+    return httpx.Client(base_url=site.address, headers=headers, cookies={PLAIN_COOKIE: token}, timeout=LONG_ENOUGH_S)
 
 
 @pytest.fixture(scope="module")
 def planted(site: Site) -> dict[str, Any]:
     """The answers as texts of cases, ids, metadata, people, notes, rationales, errors, names of files and projects."""
     service, store = site.service, site.service.store
-    with httpx.Client(base_url=site.address, headers=key(site), timeout=120) as api:
+    with httpx.Client(base_url=site.address, headers=key(site), timeout=LONG_ENOUGH_S) as api:
         assert api.post("/v1/sets", json={"name": "hostile", "rubric": "pairwise@1"}).status_code == 201
         files = {"file": (f"{ANSWERS[0]}.jsonl", lines(cases()).encode())}
         loaded = api.post("/v1/sets/hostile/cases", data={"split": "calibration"}, files=files)
@@ -248,7 +249,7 @@ def test_case_067_labelling(site: Site, planted: dict[str, Any]) -> None:
 
 
 def test_case_067_exports_are_unchanged(site: Site, planted: dict[str, Any], tmp_path: Path) -> None:
-    with httpx.Client(base_url=site.address, headers=key(site), timeout=120) as api:
+    with httpx.Client(base_url=site.address, headers=key(site), timeout=LONG_ENOUGH_S) as api:
         text = api.get("/v1/sets/hostile@1/export").text
         rows = {row["id"]: row for row in map(json.loads, text.splitlines())}
         for case in cases():

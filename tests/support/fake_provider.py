@@ -6,6 +6,7 @@ request carries, as a server does that honours constraints. Every request is rec
 """
 
 import asyncio
+import itertools
 import json
 import math
 import sys
@@ -33,6 +34,12 @@ class Recorded:
 def asked(requests: Iterable[Recorded]) -> Counter[str]:
     """How often each prompt was sent."""
     return Counter(json.dumps(request.body, sort_keys=True) for request in requests)
+
+
+def held_after(n: int, later: threading.Event, reply: "Reply") -> "Callable[[Recorded], Reply]":
+    """Answers the first `n` calls; every further one waits for `later`."""
+    seen = itertools.count(1)
+    return lambda _: replace(reply, hold=None if next(seen) <= n else later)
 
 
 @dataclass(frozen=True)
@@ -187,7 +194,7 @@ class FakeProvider:
         self.requests: list[Recorded] = []
         self.connections = 0
         self.open_requests = 0
-        self._default = default or Reply()
+        self.default = default or Reply()
         self._delay_s = delay_s
         self._hold = hold
         self._came = threading.Condition()
@@ -206,18 +213,18 @@ class FakeProvider:
         return [request for request in self.requests if request.path.endswith("/chat/completions")]
 
     def wait_for(self, n: int) -> None:
-        """Block until `n` chat requests have come; fails after a minute."""
+        """Block until `n` chat requests have come; fails after `LONG_ENOUGH_S`."""
         with self._came:
             assert self._came.wait_for(lambda: len(self.completions) >= n, LONG_ENOUGH_S), f"{n} calls did not come"
 
     def __enter__(self) -> "FakeProvider":
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(LONG_ENOUGH_S)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        self._thread.join(LONG_ENOUGH_S)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -276,7 +283,7 @@ class FakeProvider:
     def _next(self, request: Recorded) -> Reply:
         if self.script:
             return self.script.pop(0)
-        return self._default(request) if callable(self._default) else self._default
+        return self.default(request) if callable(self.default) else self.default
 
     async def _answer(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reply: Reply, body: Mapping[str, Any]

@@ -18,6 +18,7 @@ from judge_service.settings import Settings
 from judge_service.store import Store
 from tests.judge_service.api.requests import claims, pair
 from tests.judge_service.serving import serving
+from tests.support.waiting import LONG_ENOUGH_S
 
 FUZZ = settings(
     max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -89,7 +90,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         store.keys.add(key)
     with serving(create_app(chosen)) as port:
         headers = {"Authorization": f"Bearer {plain}"}
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=LONG_ENOUGH_S) as client:
             yield client
 
 

@@ -22,7 +22,7 @@ from judge_service.security.keys import issue
 from judge_service.settings import Settings
 from judge_service.store import Store
 from tests.judge_service.api.requests import pair
-from tests.support.waiting import until
+from tests.support.waiting import LONG_ENOUGH_S, until
 
 KEY = re.compile(r"jk_[a-z0-9]{12}_[A-Za-z0-9]{40}")
 SERVER = """
@@ -131,7 +131,7 @@ def test_a_run_survives_a_kill_and_a_stop(tmp_path):
     with Store.open(Settings(data_dir=tmp_path).database) as store:
         store.keys.add(key)
     cases = [pair(f"c{number}")["case"] for number in range(60)]
-    with httpx.Client(headers={"Authorization": f"Bearer {plain}"}, timeout=30) as client:
+    with httpx.Client(headers={"Authorization": f"Bearer {plain}"}, timeout=LONG_ENOUGH_S) as client:
 
         def run(url: str) -> dict:
             return client.get(f"{url}/v1/runs/{run_id}").json()
@@ -149,7 +149,7 @@ def test_a_run_survives_a_kill_and_a_stop(tmp_path):
             again = client.post(f"{url}/v1/runs", json=request, headers={"Idempotency-Key": "night"})
             assert again.json()["id"] == run_id
             running.send_signal(signal.SIGTERM)
-            running.wait(30)
+            running.wait(LONG_ENOUGH_S)
         with process(tmp_path) as (_, url):
             until(lambda: run(url)["status"] in ("finished", "failed"), "the end of the run")
             last = run(url)

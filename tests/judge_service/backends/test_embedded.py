@@ -25,6 +25,7 @@ from judge_service.settings import Settings
 from rubrics.model import Ask, ChoiceConstraint, JsonConstraint, Message
 from tests.support.asks import choice_ask, extract_ask, pair_ask, request, verify_ask
 from tests.support.engine_server import engine_server, model_settings
+from tests.support.waiting import LONG_ENOUGH_S
 
 JUDGE = Judge(name="small", backend="embedded")
 CLAIMS = {"c1": "Oslo has ten harbours.", "c2": "The mayor signed in May."}
@@ -255,14 +256,13 @@ async def test_the_same_requests_give_the_same_bytes_whatever_came_before_or_run
 
 async def test_twenty_requests_at_once_all_end_and_the_event_loop_stays_free(backend: EmbeddedBackend) -> None:
     await backend.probe()
-    longest_gap, last, running = 0.0, time.monotonic(), True
+    beats, running = 0, True
 
     async def heartbeat() -> None:
-        nonlocal longest_gap, last
+        nonlocal beats
         while running:
-            await asyncio.sleep(0.01)
-            now = time.monotonic()
-            longest_gap, last = max(longest_gap, now - last), now
+            await asyncio.sleep(0.001)
+            beats += 1
 
     pulse = asyncio.create_task(heartbeat())
     asked = [request(ask_about(f"Case {n}: A or B?", ChoiceConstraint(("A", "B"))), timeout_s=300) for n in range(20)]
@@ -270,16 +270,18 @@ async def test_twenty_requests_at_once_all_end_and_the_event_loop_stays_free(bac
     running = False
     await pulse
     assert all(reply.text in ("A", "B") for reply in replies)
-    assert longest_gap < 2.0
+    # A loop that waited for each answer would get a turn or two between them.
+    assert beats > 10 * len(asked)
 
 
 async def test_a_request_beyond_its_time_ends_and_frees_its_slot(backend: EmbeddedBackend) -> None:
     await backend.probe()
     slow = request(ask_about("fish and chips " * 900), timeout_s=0.05)
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(BackendFailure) as caught:
         await backend.complete(slow)
-    assert time.monotonic() - started < 10.0
+    # Work of this process, the engine's threads among it: to the end it would be many times as much.
+    assert time.process_time() - started < 10.0
     assert (caught.value.reason, caught.value.retryable) == (JudgeErrorReason.TIMEOUT, True)
     after = await backend.complete(request(ask_about("A or B?", ChoiceConstraint(("A", "B"))), timeout_s=300))
     assert after.text in ("A", "B")
@@ -292,7 +294,7 @@ class BusyServer:
         self.go_on = threading.Event()
 
     def handle_chat_completions(self, body: Any, take: Any) -> None:
-        self.go_on.wait(30)
+        self.go_on.wait(LONG_ENOUGH_S)
         take({"choices": [{"delta": {"content": "A"}, "finish_reason": "stop"}]})
 
 
@@ -318,11 +320,11 @@ async def test_a_cancelled_request_leaves_the_queue_or_the_engine(backend: Embed
         task.cancel()
     ended = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(end, asyncio.CancelledError) for end in ended)
-    started = time.monotonic()
+    started = time.process_time()
     reply = await backend.complete(request(ask_about("A or B?", ChoiceConstraint(("A", "B"))), timeout_s=300))
     assert reply.text in ("A", "B")
-    # Six prompts of 2,000 tokens take this model over a minute on an idle machine.
-    assert time.monotonic() - started < 60.0
+    # Six prompts of 2,000 tokens take this model over a minute.
+    assert time.process_time() - started < 60.0
 
 
 async def test_text_the_engine_cannot_read_is_a_failure_of_the_call(backend: EmbeddedBackend) -> None:
@@ -394,7 +396,7 @@ async def test_the_loopback_server_is_locked() -> None:
         wrong = await client.post("/chat/completions", json=body, headers={"Authorization": "Bearer wrong"})
         assert wrong.status_code == 401
         headers = {"Authorization": f"Bearer {endpoint.api_key}"}
-        allowed = await client.post("/chat/completions", json=body, headers=headers | origin, timeout=60)
+        allowed = await client.post("/chat/completions", json=body, headers=headers | origin, timeout=LONG_ENOUGH_S)
         assert allowed.status_code == 200
         preflight = await client.options(
             "/chat/completions", headers=origin | {"Access-Control-Request-Method": "POST"}

@@ -52,7 +52,7 @@ def _answers(provider: FakeProvider, *texts: str) -> None:
         }
         return Reply(body=body)
 
-    provider._default = answer
+    provider.default = answer
 
 
 async def test_a_valid_answer_is_asked_for_once(backend: Backend, provider: FakeProvider) -> None:

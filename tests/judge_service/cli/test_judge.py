@@ -9,6 +9,7 @@ import pytest
 
 from tests.judge_service.cli.conftest import CommandLine
 from tests.support.fake_provider import FakeProvider, Reply, error
+from tests.support.waiting import LONG_ENOUGH_S
 
 SCRIPTED = """
 [judges.script]
@@ -232,7 +233,7 @@ def test_a_link_stays_a_link_and_a_pipe_stays_a_pipe(cli: CommandLine) -> None:
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
     reader.start()
     assert cli("judge", "pairwise", cases, "--judge", "longer", "-o", pipe).exit_code == 0
-    reader.join(timeout=60)
+    reader.join(timeout=LONG_ENOUGH_S)
     assert pipe.is_fifo()
     assert read == [target.read_text()]
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.judge_service.cli.conftest import CommandLine
-from tests.support.fake_provider import FakeProvider, Reply
+from tests.support.fake_provider import FakeProvider, Reply, held_after
 from tests.support.waiting import LONG_ENOUGH_S, until
 
 TIE = Reply(json.dumps({"rationale": "The same.", "verdict": "tie"}), delay_s=0.02)
@@ -31,10 +32,16 @@ def start(cli: CommandLine, *arguments: object, **options: Any) -> "subprocess.P
 def interrupted(
     cli: CommandLine, server: FakeProvider, command: list[object], number: signal.Signals, after: int
 ) -> tuple[int, str]:
-    """Start the command and send it a signal after so many calls; its exit code and what it said."""
+    """Start the command and send it a signal after so many calls; its exit code and what it said.
+
+    Further calls are answered when the signal was sent.
+    """
+    later = threading.Event()
+    server.default = held_after(after, later, TIE)
     process = start(cli, *command, stderr=subprocess.PIPE)
-    server.wait_for(after)
+    server.wait_for(after + 2)
     process.send_signal(number)
+    later.set()
     _, said = process.communicate(timeout=LONG_ENOUGH_S)
     return process.returncode, said
 
@@ -98,7 +105,7 @@ def free_port() -> int:
 def get(url: str, key: str | None = None) -> tuple[int, Any]:
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})  # noqa: S310
     try:
-        with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=LONG_ENOUGH_S) as response:  # noqa: S310
             return response.status, json.load(response)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)

@@ -14,6 +14,7 @@ from judge_service.store import Store
 from judge_service.store.sharing import EXPIRY_S, Share, SharedLimits
 from tests.judge_service.store.databases import Postgres
 from tests.support.clock import VirtualTime
+from tests.support.waiting import LONG_ENOUGH_S
 
 LIMITS = Limits(concurrency=4)
 
@@ -79,7 +80,7 @@ class Flights:
             self.moved.notify_all()
 
     async def are(self, *names: str) -> None:
-        async with asyncio.timeout(60), self.moved:
+        async with asyncio.timeout(LONG_ENOUGH_S), self.moved:
             await self.moved.wait_for(lambda: self.flying == set(names))
 
     async def land(self, *names: str) -> None:

@@ -24,6 +24,7 @@ from judge_service.settings import Settings
 from judge_service.store import Store
 from rubrics.registry import get_rubric
 from tests.judge_service.store.databases import Postgres
+from tests.support.waiting import LONG_ENOUGH_S
 
 from .fake import PAIRWISE, cases
 
@@ -94,7 +95,7 @@ async def test_two_members_pass_a_budget_by_no_more_than_what_is_in_flight(store
     toll = Toll()
     budgets = [SharedBudgets(store, sleep=breath) for store in stores]
     members = [member(store, toll, kept) for store, kept in zip(stores, budgets, strict=True)]
-    async with asyncio.timeout(240):
+    async with asyncio.timeout(LONG_ENOUGH_S):
         for one in members:
             await one.resume_interrupted()
         await members[0].submit(cases(100), PAIRWISE, JUDGE, run_id="r")

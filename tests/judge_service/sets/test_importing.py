@@ -8,6 +8,7 @@ from judge_service.errors import Conflict, InvalidInput, NotFound
 from judge_service.files.source import Source
 from judge_service.sets.importing import ImportOptions, import_cases, import_labels
 from judge_service.store import Store
+from tests.support.waiting import LONG_ENOUGH_S
 
 from .conftest import MakeFile, pair
 
@@ -241,7 +242,7 @@ def test_of_files_that_differ_at_one_moment_one_is_stored_whole_and_the_other_no
         ready = threading.Barrier(2)
 
         def one(store: Store, source: Source) -> object:
-            ready.wait(30)
+            ready.wait(LONG_ENOUGH_S)
             try:
                 return import_cases(store, "s", source)
             except Conflict as error:

@@ -16,6 +16,7 @@ from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import JudgeErrorReason, Outcome
 from judge_service.errors import StoreError
 from judge_service.store import Store
+from tests.support.waiting import LONG_ENOUGH_S
 
 from .examples import NOON, call, failed, judgment
 
@@ -192,7 +193,7 @@ def test_two_processes_record_each_work_once(store: Store, database_url: str) ->
     """)
     command = [sys.executable, "-W", "error", "-c", script, database_url]
     processes = [subprocess.Popen([*command, who], stdout=subprocess.PIPE, text=True) for who in ("p1", "p2")]
-    outputs = [process.communicate(timeout=60)[0] for process in processes]
+    outputs = [process.communicate(timeout=LONG_ENOUGH_S)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     assert sum(map(int, outputs)) >= 200
     currents = store.judgments.currents(f"work-{number}" for number in range(200))

@@ -21,6 +21,7 @@ from judge_service.store import Store, migrate
 from judge_service.store.engine import Database, new_engine, parse_url, writing
 from judge_service.store.migrate import head, upgrade
 from judge_service.store.tables import CallRow, JudgmentRow, KeyRow, LabelRow, RunRow, SetRow, SetUseRow, table
+from tests.support.waiting import LONG_ENOUGH_S
 
 from .databases import differences
 from .examples import NOON, judgment
@@ -123,7 +124,7 @@ def test_processes_that_start_together_do_not_clash(database_url: str) -> None:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    results = [process.communicate(timeout=60) for process in processes]
+    results = [process.communicate(timeout=LONG_ENOUGH_S) for process in processes]
     assert [process.returncode for process in processes] == [0] * 4, results
     assert len({out for out, _ in results}) == 1
     assert differences(database_url) == []

@@ -9,6 +9,7 @@ from judge_service.domain.planted import ProbeCounts, ProbeResult
 from judge_service.domain.principal import ApiKey, Role
 from judge_service.errors import Conflict, InvalidInput, NotFound, StoreError
 from judge_service.store import Store
+from tests.support.waiting import LONG_ENOUGH_S
 
 from .examples import NOON, call, judgment
 
@@ -163,7 +164,7 @@ def test_another_process_that_holds_the_write_lock_is_waited_for(tmp_path: Path)
         assert store.keys.all() == []  # readers are not held up
         other.execute("ROLLBACK")
         other.close()
-        assert future.result(timeout=30) == 1
+        assert future.result(timeout=LONG_ENOUGH_S) == 1
 
 
 def probed(number: int, *rubrics: str, judge_hash: str = "b" * 64) -> ProbeResult:

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from judge_service.web.shelf import Shelf
+from tests.support.waiting import LONG_ENOUGH_S
 
 
 async def test_what_is_made_is_kept_under_its_key():
@@ -27,7 +28,7 @@ async def test_whoever_has_no_patience_gets_nothing_and_the_making_goes_on():
     go = threading.Event()
 
     def make() -> int:
-        go.wait(30)
+        go.wait(LONG_ENOUGH_S)
         return 7
 
     assert await shelf.get("k", make, patience_s=0.01) is None
@@ -84,7 +85,7 @@ async def test_a_full_shelf_gives_up_what_is_still_waiting(at_most: int):
     go = threading.Event()
 
     def make() -> int:
-        go.wait(30)
+        go.wait(LONG_ENOUGH_S)
         return 1
 
     assert await shelf.get("a", make, patience_s=0.01) is None
