@@ -5,6 +5,7 @@ Owns the lock around it and the refusal of a newer database. Alembic is imported
 
 import sqlite3
 import time
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,9 @@ def _exists(url: URL) -> bool:
     return url.database is not None and Path(url.database).exists()
 
 
+@cache
 def _script() -> "ScriptDirectory":
+    # Kept: it loads every revision to know their order.
     from alembic.script import ScriptDirectory
 
     return ScriptDirectory(str(FOLDER))

@@ -106,7 +106,7 @@ async def test_two_services_share_sessions_and_runs(installed: Callable[..., Ins
 
 async def test_six_processes_start_together_on_an_empty_database(installed: Callable[..., Installation]) -> None:
     with FakeProvider() as server:
-        here = installed(server)
+        here = installed(server, migrated=False)
         ports = [free_port() for _ in range(3)]
         served = [here.start("serve", "--port", port) for port in ports]
         migrated = [here.start("db", "migrate") for _ in range(3)]

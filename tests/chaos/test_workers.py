@@ -26,8 +26,8 @@ def installed(postgres: Postgres, tmp_path: Path) -> "Iterator[Callable[..., Ins
     """Makes installations, each on a database of its own."""
     made: list[tuple[Installation, str]] = []
 
-    def make(server: FakeProvider, **options: object) -> Installation:
-        url = postgres.fresh()
+    def make(server: FakeProvider, *, migrated: bool = True, **options: object) -> Installation:
+        url = postgres.fresh(migrated=migrated)
         folder = tmp_path / str(len(made))
         (folder / "data").mkdir(parents=True)
         made.append((Installation(folder, url, server, **options), url))  # type: ignore[arg-type]

@@ -4,9 +4,9 @@ import pytest
 
 from judge_service.store import Store
 
-from .databases import database_url, postgres
+from .databases import database_url, no_tables_url, postgres
 
-__all__ = ["database_url", "postgres", "store"]
+__all__ = ["database_url", "no_tables_url", "postgres", "store"]
 
 
 @pytest.fixture

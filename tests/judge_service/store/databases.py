@@ -1,12 +1,45 @@
-"""Real databases for tests: a fresh SQLite file, or a fresh database on a PostgreSQL started for the test session."""
+"""Real databases for tests: a fresh SQLite file, or a fresh database on a PostgreSQL started for the test session.
 
+Fresh ones are copies of one that was migrated once: migrating takes longer than most tests. What is tested of
+migrations themselves starts from nothing.
+"""
+
+import contextlib
+import os
+import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import URL
+
+from judge_service.store import migrate
+from judge_service.store.engine import parse_url, prepare_folder
+
+TEMPLATE = "migrated"
+
+
+def copying(folder: Path) -> Callable[[URL], None]:
+    """A `migrate.upgrade` that begins a new SQLite file as a copy of one in `folder` that was migrated."""
+    template = folder / "template.sqlite3"
+
+    def upgrade(url: URL) -> None:
+        if url.get_backend_name() == "sqlite" and url.database and not Path(url.database).exists():
+            if not template.exists():
+                migrate.upgrade(parse_url(f"sqlite:///{template}"))
+            prepare_folder(url)
+            # Whole or not there, whoever else begins the same file.
+            copy = Path(f"{url.database}.{uuid.uuid4().hex}")
+            shutil.copyfile(template, copy)
+            with contextlib.suppress(FileExistsError):
+                os.link(copy, url.database)
+            copy.unlink()
+        migrate.upgrade(url)
+
+    return upgrade
 
 
 class Postgres:
@@ -22,11 +55,19 @@ class Postgres:
 
             self._server = get_server(folder / "data", cleanup_mode="delete")
         self._admin = self._server.get_uri()
+        self._has_template = False
 
-    def fresh(self) -> str:
-        """The URL of a new, empty database."""
+    def fresh(self, *, migrated: bool = True) -> str:
+        """The URL of a new database, with tables and no rows or, on demand, without tables."""
         name = f"test_{uuid.uuid4().hex}"
-        self._do(f'CREATE DATABASE "{name}"')
+        if migrated and not self._has_template:
+            self._do(f'CREATE DATABASE "{TEMPLATE}"')
+            migrate.upgrade(parse_url(self._url(TEMPLATE)))
+            self._has_template = True
+        self._do(f'CREATE DATABASE "{name}"' + (f' TEMPLATE "{TEMPLATE}"' if migrated else ""))
+        return self._url(name)
+
+    def _url(self, name: str) -> str:
         return self._admin.replace("/postgres?", f"/{name}?", 1)
 
     def drop(self, url: str) -> None:
@@ -60,16 +101,27 @@ def postgres() -> Iterator[Postgres]:
         server.close()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of an empty database of each kind."""
+def _urls(request: pytest.FixtureRequest, tmp_path: Path, *, migrated: bool) -> Iterator[str]:
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'folder' / 'judge.sqlite3'}"
         return
     server: Postgres = request.getfixturevalue("postgres")
-    url = server.fresh()
+    url = server.fresh(migrated=migrated)
     yield url
     server.drop(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a database of each kind that holds nothing."""
+    yield from _urls(request, tmp_path, migrated=True)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def no_tables_url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a database of each kind before its first migration, which is not cut short here."""
+    monkeypatch.setattr("judge_service.store.store.upgrade", migrate.upgrade)
+    yield from _urls(request, tmp_path, migrated=False)
 
 
 def differences(url: str) -> list[object]:

@@ -142,11 +142,11 @@ def test_a_backup_replaces_no_file_and_leaves_no_half_one(filled: Store, tmp_pat
         filled.backup(tmp_path / "no-such-folder" / "copy.sqlite3")
 
 
-def test_revisions_are_told_without_a_change(database_url: str) -> None:
-    assert Store.revisions(database_url) == (None, head())
-    assert Store.revisions(database_url) == (None, head())
-    Store.open(database_url).close()
-    assert Store.revisions(database_url) == (head(), head())
+def test_revisions_are_told_without_a_change(no_tables_url: str) -> None:
+    assert Store.revisions(no_tables_url) == (None, head())
+    assert Store.revisions(no_tables_url) == (None, head())
+    Store.open(no_tables_url).close()
+    assert Store.revisions(no_tables_url) == (head(), head())
 
 
 def test_results_are_chosen_by_slice_and_score(filled: Store) -> None:

@@ -46,35 +46,35 @@ def to_revision(url: str, monkeypatch: pytest.MonkeyPatch, revision: str) -> Non
         upgrade(parse_url(url))
 
 
-def test_the_migrations_make_exactly_the_tables(database_url: str) -> None:
-    upgrade(parse_url(database_url))
-    assert differences(database_url) == []
+def test_the_migrations_make_exactly_the_tables(no_tables_url: str) -> None:
+    upgrade(parse_url(no_tables_url))
+    assert differences(no_tables_url) == []
 
 
-def test_a_second_start_changes_nothing(database_url: str) -> None:
-    with Store.open(database_url) as store:
+def test_a_second_start_changes_nothing(no_tables_url: str) -> None:
+    with Store.open(no_tables_url) as store:
         store.judgments.record(judgment())
         facts = store.facts.all()
-    with Store.open(database_url) as store:
+    with Store.open(no_tables_url) as store:
         assert store.judgments.current("work-1") == judgment()
         assert store.facts.all() == facts
         assert store.schema_version == head() == "0015"
     assert set(facts) == {"installation", "created_at", "created_by"}
 
 
-def test_a_database_of_the_first_release_keeps_every_row(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    to_revision(database_url, monkeypatch, "0001")
-    engine = new_engine(parse_url(database_url))
+def test_a_database_of_the_first_release_keeps_every_row(no_tables_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    to_revision(no_tables_url, monkeypatch, "0001")
+    engine = new_engine(parse_url(no_tables_url))
     with engine.connect() as connection:
         assert connection.execute(text("SELECT version_num FROM schema_version")).scalar_one() == "0001"
-    old = Store(Database(parse_url(database_url)), lambda: NOON)
+    old = Store(Database(parse_url(no_tables_url)), lambda: NOON)
     run = Run(id="run-1", rubric="pairwise@1", rubric_hash="a" * 64, judge=JUDGE, created_at=NOON)
     old.runs.create(run)
     recorded = [old.judgments.record(judgment(f"work-{number}"), "run-1") for number in range(3)]
     old.judges.put(JUDGE)
     old.facts.set("installation", "here")
     old.close()
-    with Store.open(database_url) as store:
+    with Store.open(no_tables_url) as store:
         assert [store.judgments.current(f"work-{number}") for number in range(3)] == recorded
         assert store.runs.get("run-1") == run
         assert store.judges.all() == [JUDGE]
@@ -83,19 +83,19 @@ def test_a_database_of_the_first_release_keeps_every_row(database_url: str, monk
     with engine.connect() as connection:
         assert connection.execute(text("SELECT version_num FROM schema_version")).scalar_one() == head()
     engine.dispose()
-    assert differences(database_url) == []
+    assert differences(no_tables_url) == []
 
 
-def test_a_newer_database_is_refused_untouched(database_url: str) -> None:
-    with Store.open(database_url) as store:
+def test_a_newer_database_is_refused_untouched(no_tables_url: str) -> None:
+    with Store.open(no_tables_url) as store:
         store.judgments.record(judgment())
-    engine = new_engine(parse_url(database_url))
+    engine = new_engine(parse_url(no_tables_url))
     with writing(engine) as connection:
         connection.execute(text("UPDATE schema_version SET version_num = '9999'"))
-    before = _content(database_url)
+    before = _content(no_tables_url)
     with pytest.raises(NewerDatabase, match="nothing was changed"):
-        Store.open(database_url)
-    assert _content(database_url) == before
+        Store.open(no_tables_url)
+    assert _content(no_tables_url) == before
     with engine.connect() as connection:
         assert connection.execute(text("SELECT count(*) FROM judgments")).scalar_one() == 1
         assert connection.execute(text("SELECT version_num FROM schema_version")).scalar_one() == "9999"
@@ -107,7 +107,7 @@ def _content(url: str) -> bytes | None:
     return Path(path).read_bytes() if url.startswith("sqlite") and path else None
 
 
-def test_processes_that_start_together_do_not_clash(database_url: str) -> None:
+def test_processes_that_start_together_do_not_clash(no_tables_url: str) -> None:
     script = textwrap.dedent("""
         import sys
         from judge_service.store import Store
@@ -115,7 +115,7 @@ def test_processes_that_start_together_do_not_clash(database_url: str) -> None:
         with Store.open(sys.argv[1]) as store:
             print(store.facts.all()["installation"])
     """)
-    command = [sys.executable, "-W", "error", "-c", script, database_url]
+    command = [sys.executable, "-W", "error", "-c", script, no_tables_url]
     processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(4)
@@ -127,7 +127,7 @@ def test_processes_that_start_together_do_not_clash(database_url: str) -> None:
     results = [process.communicate(timeout=LONG_ENOUGH_S) for process in processes]
     assert [process.returncode for process in processes] == [0] * 4, results
     assert len({out for out, _ in results}) == 1
-    assert differences(database_url) == []
+    assert differences(no_tables_url) == []
 
 
 def test_a_file_of_something_else_is_refused_and_kept(tmp_path: Path) -> None:
@@ -200,10 +200,10 @@ def test_every_field_of_a_record_has_its_column() -> None:
 
 
 def test_spent_cases_are_known_by_what_they_say_after_an_upgrade(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    no_tables_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    to_revision(database_url, monkeypatch, "0010")
-    old = Store(Database(parse_url(database_url)), lambda: NOON)
+    to_revision(no_tables_url, monkeypatch, "0010")
+    old = Store(Database(parse_url(no_tables_url)), lambda: NOON)
     with monkeypatch.context() as patch:
         # As that release knew a case.
         patch.setattr("judge_service.store.sets.content_key", lambda fields, rubric: content_hash(fields))
@@ -215,7 +215,7 @@ def test_spent_cases_are_known_by_what_they_say_after_an_upgrade(
         old.sets.record_use("copy@1", Split.RELEASE, "h", UsePurpose.TUNED)
         assert old.sets.split_counts("s@1")[Split.RELEASE] == 1
     old.close()
-    with Store.open(database_url) as store:
+    with Store.open(no_tables_url) as store:
         assert store.sets.split_counts("s@1")[Split.RELEASE] == 0
         (case,) = store.sets.spent("s@1").cases
         assert (case.case_id, case.why, case.set_id) == ("s", SpentBy.TUNED, "copy@1")
@@ -223,10 +223,10 @@ def test_spent_cases_are_known_by_what_they_say_after_an_upgrade(
 
 
 def test_counts_of_labelling_are_those_of_what_was_done_before(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    no_tables_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    to_revision(database_url, monkeypatch, "0012")
-    engine = new_engine(parse_url(database_url))
+    to_revision(no_tables_url, monkeypatch, "0012")
+    engine = new_engine(parse_url(no_tables_url))
     at = "2026-01-01 00:00:00.000000"
     with engine.begin() as connection:
 
@@ -257,7 +257,7 @@ def test_counts_of_labelling_are_those_of_what_was_done_before(
             step = {"offered_at": at, "leased_until": at, "changed_at": at, "version": 1, "draft_version": 0}
             row = {"id": f"a{number}", "person": person, "case_id": case, "state": state, "place": place}
             add("assignments", project_id="p" * 12, **row, **step)
-    with Store.open(database_url) as store:
+    with Store.open(no_tables_url) as store:
         first, second = (store.assignments.progress("p" * 12, person) for person in people)
         # "one" is full; "two" and "three" want one more and, their leases over, two.
         assert (first.done, first.skipped, first.left, first.open_for_others) == (2, 0, 1, 1)
@@ -270,17 +270,17 @@ def test_counts_of_labelling_are_those_of_what_was_done_before(
 
 
 def test_chunks_that_ask_errors_again_know_which_after_an_upgrade(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    no_tables_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    to_revision(database_url, monkeypatch, "0013")
-    old = Store(Database(parse_url(database_url)), lambda: NOON)
+    to_revision(no_tables_url, monkeypatch, "0013")
+    old = Store(Database(parse_url(no_tables_url)), lambda: NOON)
     old.runs.create(Run(id="r", rubric="pairwise@1", rubric_hash="a" * 64, judge=JUDGE, created_at=NOON))
     planned = [PlannedCase(position=n, identity=f"work-{n}", case=Case(id=f"c{n}", input={})) for n in range(4)]
     old.runs.plan("r", planned)
     error = {"outcome": "judge_error", "reason": "timeout", "score": None, "label": None}
     failed = [old.judgments.record(judgment(f"work-{n}", **error), "r") for n in (0, 3)]
     old.judgments.record(judgment("work-1"), "r")
-    engine = new_engine(parse_url(database_url))
+    engine = new_engine(parse_url(no_tables_url))
     with writing(engine) as connection:
         for number, retry, done in (
             (0, True, None),
@@ -303,9 +303,9 @@ def test_chunks_that_ask_errors_again_know_which_after_an_upgrade(
                 row,
             )
     old.close()
-    with Store.open(database_url) as store:
+    with Store.open(no_tables_url) as store:
         found = [store.chunks.get("r", number, "x") for number in range(4)]
         assert [None if chunk is None else chunk.retry for chunk in found] == [[failed[0].id], [failed[1].id], None, []]
         assert [case.position for case in store.runs.pending("r", retry=[failed[0].id])] == [0, 2]
     engine.dispose()
-    assert differences(database_url) == []
+    assert differences(no_tables_url) == []
