@@ -31,12 +31,13 @@ def copying(folder: Path) -> Callable[[URL], None]:
             if not template.exists():
                 migrate.upgrade(parse_url(f"sqlite:///{template}"))
             prepare_folder(url)
-            # Whole or not there, whoever else begins the same file.
+            # Whole or not there, whoever else begins the same file. Where none can be, the service says so.
             copy = Path(f"{url.database}.{uuid.uuid4().hex}")
-            shutil.copyfile(template, copy)
-            with contextlib.suppress(FileExistsError):
+            with contextlib.suppress(OSError):
+                shutil.copyfile(template, copy)
                 os.link(copy, url.database)
-            copy.unlink()
+            with contextlib.suppress(OSError):
+                copy.unlink()
         migrate.upgrade(url)
 
     return upgrade
