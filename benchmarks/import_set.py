@@ -16,6 +16,7 @@ from pathlib import Path
 
 from judge_service.files.rows import FileKind
 from judge_service.files.source import Source
+from judge_service.heap import settle_heap
 from judge_service.sets.importing import import_cases
 from judge_service.store import Store
 
@@ -65,6 +66,7 @@ def main() -> int:
 
         report: dict[str, object] = {"cases": options.cases, "labels": options.cases * options.labels}
         with Store.open(options.database or f"sqlite:///{folder}/sets.sqlite3") as store:
+            settle_heap()
             store.sets.create("warm", "pairwise@1")
             import_cases(store, "warm", source(small))
             before = peak_mb()

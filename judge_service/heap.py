@@ -1,4 +1,4 @@
-"""The interpreter's garbage collector, set up for a process that lives long and answers quickly.
+"""The interpreter's garbage collector, set up for a process that answers quickly or makes very many objects.
 
 With the default settings every few hundred requests a collection walks the whole program: 100 ms in which nobody is
 answered.

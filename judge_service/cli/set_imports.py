@@ -66,8 +66,10 @@ def import_file(
 
     def work(store: "Store") -> Any:
         from judge_service.domain.calibration_set import LabelCondition, Split
+        from judge_service.heap import settle_heap
         from judge_service.sets.importing import ImportOptions, import_cases
 
+        settle_heap()
         options = ImportOptions(
             shape=format_,
             rubric=rubric,

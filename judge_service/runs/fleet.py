@@ -128,8 +128,10 @@ class Fleet:
             return False
 
     async def _taken(self, run_id: str, number: int, label: str) -> bool:
-        chunk = await asyncio.to_thread(self._store.chunks.get, run_id, number, label)
-        run = None if chunk is None else await asyncio.to_thread(self._store.runs.get, run_id)
+        def look() -> tuple[Chunk | None, Run | None]:
+            return self._store.chunks.get(run_id, number, label), self._store.runs.get(run_id)
+
+        chunk, run = await asyncio.to_thread(look)
         if chunk is None or run is None:
             return True
         try:
@@ -152,12 +154,13 @@ class Fleet:
             return await self._fail(chunk, run, str(error))
         if rubric.content_hash != run.rubric_hash:
             return await self._fail(chunk, run, f"The run was planned for another content of {run.rubric}.")
-        try:
-            await asyncio.to_thread(self._store.runs.start, run.id, FLEET)
-        except Conflict as error:
-            log.info("chunk %d of run %s: %s", chunk.number, run.id, error.message)
-            now = await asyncio.to_thread(self._store.runs.get, run.id)
-            return await self._done(chunk, now) if now is None or now.status.ended else False
+        if (run.status, run.worker) != (RunStatus.RUNNING, FLEET):
+            try:
+                await asyncio.to_thread(self._store.runs.start, run.id, FLEET)
+            except Conflict as error:
+                log.info("chunk %d of run %s: %s", chunk.number, run.id, error.message)
+                now = await asyncio.to_thread(self._store.runs.get, run.id)
+                return await self._done(chunk, now) if now is None or now.status.ended else False
         async with self._budgets.of(run) as budget:
             end = await self._runner.judge_part(
                 run,

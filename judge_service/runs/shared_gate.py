@@ -7,6 +7,7 @@ renew its share in time, because it or the database stood still, begins no call 
 import asyncio
 import contextlib
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +21,8 @@ from judge_service.store.sharing import SharedLimits
 
 BEAT_S = 0.25
 """Seconds between signs of life, which is how soon shares follow processes that come and go."""
+FRESH_S = 0.02
+"""How long an answer of the database about pauses holds: no longer than a pause takes to get there."""
 IDLE_S = 2.0
 """A process that calls a provider no more gives its share back after this."""
 
@@ -37,6 +40,7 @@ class SharedGate:
         self._clock = clock
         self._held = Lookups(shared.held)
         self._held_until = 0.0
+        self._looked_at = -math.inf
         self._using = 0
         self._allowed = 0
         self._lease_until = 0.0
@@ -102,9 +106,12 @@ class SharedGate:
                 await asyncio.to_thread(self._shared.leave, self._key, self._member)
 
     async def _wait_s(self) -> float:
-        # Simultaneous calls share one question to the database.
-        elsewhere = await self._held.find(self._key) or 0.0
-        wait = max(self._held_until - self._clock.monotonic(), elsewhere)
+        if (now := self._clock.monotonic()) - self._looked_at >= FRESH_S:
+            # Simultaneous calls share one question to the database.
+            elsewhere = await self._held.find(self._key) or 0.0
+            self._looked_at = max(self._looked_at, now)
+            self._held_until = max(self._held_until, self._clock.monotonic() + elsewhere)
+        wait = self._held_until - self._clock.monotonic()
         if wait <= 0 and (per_minute := self._limits.tokens_per_minute) is not None:
             wait = await asyncio.to_thread(self._shared.token_wait, self._key, per_minute)
         return wait

@@ -1,17 +1,18 @@
 """Calls that need not be paid twice, kept for the judging core, which owns the key and what may be kept."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete
 
 from judge_service.domain.call import Call
 from judge_service.errors import JudgeServiceError
-from judge_service.store.bulk import BulkInsert
+from judge_service.store.bulk import BulkFind, BulkInsert
 from judge_service.store.engine import Database
 from judge_service.store.lookups import Lookups
 from judge_service.store.spool import Spool, adopt
@@ -20,6 +21,7 @@ from judge_service.store.types import ReadyJson, json_text
 
 CACHE = table(CachedCallRow)
 _insert = BulkInsert(CACHE, ignore=True)
+_find_calls = BulkFind(CACHE, ("key", "document"), "key", "document IS NOT NULL")
 _KNOWN = f"SELECT 1 FROM {CACHE.name} WHERE key = ?"  # noqa: S608
 
 log = logging.getLogger(__name__)
@@ -104,9 +106,8 @@ class Cache:
         self._database.write(lambda connection: self._put(connection, good))
 
     def _find(self, keys: Sequence[str]) -> dict[str, Call]:
-        query = select(CACHE.c.key, CACHE.c.document).where(CACHE.c.key.in_(keys))
         with self._database.read() as connection:
-            return {row.key: Call.model_validate(row.document) for row in connection.execute(query)}
+            return {key: Call.model_validate(json.loads(document)) for key, document in _find_calls(connection, keys)}
 
     def _put(self, connection: Connection, items: Sequence[tuple[str, str]]) -> list[None]:
         now = self._clock()

@@ -6,6 +6,7 @@ Knows no table. Everything above it reads with `read()` and writes with `write()
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, NullPool, PoolProxiedConnection, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from judge_service.errors import ConfigurationError, MissingDependency, StoreError
 from judge_service.store.faults import readable
@@ -31,6 +33,8 @@ Along = Callable[[Connection, Any], None]
 
 _along: ContextVar[list[Along]] = ContextVar("along", default=[])  # noqa: B039  # never changed in place
 
+RESTED_S = 1.0
+"""A PostgreSQL connection that was not used for so long is asked whether it is still there."""
 LOG_PAGES = 16_000
 """Pages of the write-ahead log (64 MB) at which a commit itself moves them into the file."""
 BUSY_TIMEOUT_MS = 30_000
@@ -62,7 +66,8 @@ def new_engine(url: URL, *, migrating: bool = False) -> Engine:
         elif sqlite:
             engine = create_engine(url, pool_size=8, max_overflow=24, hide_parameters=True)
         else:
-            engine = create_engine(url, pool_size=8, max_overflow=8, pool_pre_ping=True, hide_parameters=True)
+            engine = create_engine(url, pool_size=8, max_overflow=8, hide_parameters=True)
+            _ping_after_rest(engine)
     except ModuleNotFoundError as error:
         raise MissingDependency(f"PostgreSQL needs the extra `postgres` ({error.name} is not installed).") from error
     if sqlite:
@@ -86,6 +91,29 @@ def new_engine(url: URL, *, migrating: bool = False) -> Engine:
     return engine
 
 
+def _ping_after_rest(engine: Engine) -> None:
+    """A connection that rested may have been closed by the server or what lies between: asked before it is used.
+
+    One in steady use is not: a question a transaction is a fifth of what a call costs. When it is lost after all, the
+    driver says so, every other connection of the pool is made anew, and what may be repeated is.
+    """
+
+    def rest(_connection: Any, record: ConnectionPoolEntry) -> None:
+        record.info["rests_since"] = time.monotonic()
+
+    def wake(connection: Any, record: ConnectionPoolEntry, _proxy: PoolProxiedConnection) -> None:
+        since = record.info.get("rests_since")
+        if since is None or time.monotonic() - since < RESTED_S:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except Exception as error:
+            raise DisconnectionError from error
+
+    event.listen(engine, "checkin", rest)
+    event.listen(engine, "checkout", wake)
+
+
 @contextmanager
 def writing(engine: Engine, *, swift: bool = False) -> Iterator[Connection]:
     """One write transaction, committed at the end.
@@ -95,7 +123,8 @@ def writing(engine: Engine, *, swift: bool = False) -> Iterator[Connection]:
     """
     sqlite = engine.dialect.name == "sqlite"
     with engine.connect() as plain:
-        if sqlite and plain.info.get("swift", False) != swift:
+        turned = plain.info.get("swift", False) != swift
+        if sqlite and turned:
             # With the write-ahead log, FULL waits for the disk with every commit. Not to be changed in a transaction.
             driver = plain.connection.driver_connection
             if driver is not None:
@@ -103,9 +132,11 @@ def writing(engine: Engine, *, swift: bool = False) -> Iterator[Connection]:
                 plain.info["swift"] = swift
         connection = plain.execution_options(judge_service_write=True)
         with connection.begin():
-            if swift and not sqlite:
-                connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
+            if turned and not sqlite:
+                connection.exec_driver_sql(f"SET synchronous_commit TO {'off' if swift else 'DEFAULT'}")
             yield connection
+        # Undone with the transaction, so noted after it.
+        plain.info["swift"] = swift
 
 
 class Database:
@@ -114,6 +145,8 @@ class Database:
     def __init__(self, url: URL) -> None:
         self.url = url
         self.engine = new_engine(url)
+        # Read committed is read committed without BEGIN and ROLLBACK too, two round trips cheaper.
+        self._reading = self.engine if self.is_sqlite else self.engine.execution_options(isolation_level="AUTOCOMMIT")
         self._log = WriteAheadLog(self.engine) if self.is_sqlite else None
         self._settler = Settler(self._to_disk, self._tidy)
         self._writer = Writer(lambda swift: writing(self.engine, swift=swift), self._settler)
@@ -137,10 +170,14 @@ class Database:
         return Path(name)
 
     @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """A short read transaction. Keep no such block open across anything slow."""
+    def read(self, *, streamed: bool = False) -> Iterator[Connection]:
+        """A connection for short reads. Keep no such block open across anything slow.
+
+        Each statement sees what is committed when it begins; with SQLite all of the block see the same. `streamed`: a
+        result is read in pages, which PostgreSQL does in a transaction only.
+        """
         try:
-            with self.engine.connect() as connection:
+            with (self.engine if streamed else self._reading).connect() as connection:
                 yield connection
         except SQLAlchemyError as error:
             raise readable(error) from error
@@ -184,9 +221,9 @@ class Database:
         cursor.execute("PRAGMA query_only=ON")
         return own
 
-    def submit(self, work: Callable[[Connection], T]) -> "Future[T]":
+    def submit(self, work: Callable[[Connection], T], *, swift: bool = False) -> "Future[T]":
         """Have `work` done in the next write transaction. It may be repeated: it must touch the database only."""
-        return self._writer.submit(work)
+        return self._writer.submit(work, swift=swift)
 
     def submit_batch(
         self, apply: Callable[[Connection, Sequence[I]], Sequence[T]], item: I, *, swift: bool = False
@@ -210,11 +247,11 @@ class Database:
             return self._loop_writer.submit(apply, item, swift=swift, later=later)
         return self._writer.submit_async(apply, item, swift=swift)
 
-    def write(self, work: Callable[[Connection], T]) -> T:
-        """Do `work` in a write transaction and wait until it is committed."""
+    def write(self, work: Callable[[Connection], T], *, swift: bool = False) -> T:
+        """Do `work` in a write transaction and wait until it is committed. `swift`: a power cut may undo it."""
         waiting = _along.get()
         if not waiting:
-            return self.submit(work).result()
+            return self.submit(work, swift=swift).result()
 
         def both(connection: Connection) -> T:
             result = work(connection)

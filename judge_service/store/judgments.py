@@ -146,8 +146,9 @@ class Judgments:
         return deleted
 
     def _record(self, connection: Connection, entries: Sequence[_Entry]) -> list[Judgment]:
-        if self._database.is_sqlite:
-            # Its write lock excludes what the savepoint below is for.
+        if self._database.is_sqlite or not connection.in_nested_transaction():
+            # SQLite's write lock excludes what the savepoints below are for, and elsewhere it is rare: the writer
+            # tries again with one.
             return self._record_once(connection, entries)
         for attempt in range(_CONFLICT_ATTEMPTS):
             try:

@@ -481,7 +481,7 @@ class Runs:
             connection.execute(mine.values(heartbeat_at=self._clock()))
             return _must(connection, run_id)
 
-        return self._database.write(work)
+        return self._database.write(work, swift=True)
 
     def finish(self, run_id: str, status: RunStatus, message: str | None = None) -> Run:
         """To an end state. A run that is being cancelled ends as cancelled, an ended run stays as it is."""

@@ -237,7 +237,7 @@ class Sets:
 
     def digest(self, set_id: str) -> str:
         """SHA-256 over the content of cases and labels, in whatever order they were added: the hash of a freeze."""
-        with self._database.read() as connection:
+        with self._database.read(streamed=True) as connection:
             return _content(connection, set_id)
 
     def freeze(self, set_id: str, content_hash: str, *, spend: bool = False) -> SetVersion:

@@ -1,13 +1,14 @@
 """What the processes of a fleet agree on about a provider: slots, pace, pauses and tokens. PostgreSQL only.
 
 Owns that the slots of all members together never exceed the provider's. Every time is the database's, so that the
-clocks of the machines do not matter.
+clocks of the machines do not matter. What a power cut undoes here would be a moment old.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 
 from judge_service.store.engine import Database
 
@@ -65,12 +66,12 @@ class SharedLimits:
             )
             return Share(slots, target)
 
-        return self._database.write(work)
+        return self._database.write(work, swift=True)
 
     def leave(self, key: str, member: str) -> None:
         """Give a member's slots back."""
         statement = text("DELETE FROM provider_shares WHERE key = :key AND member = :member")
-        self._database.write(lambda connection: connection.execute(statement, {"key": key, "member": member}).rowcount)
+        self._write(statement, {"key": key, "member": member})
 
     def hold(self, key: str, seconds: float) -> None:
         """No call to this provider for `seconds` from now, by anyone."""
@@ -80,9 +81,7 @@ class SharedLimits:
             "ON CONFLICT (key) DO UPDATE SET held_until = "
             "greatest(coalesce(provider_gates.held_until, '-infinity'), excluded.held_until)"
         )
-        self._database.write(
-            lambda connection: connection.execute(statement, {"key": key, "seconds": seconds}).rowcount
-        )
+        self._write(statement, {"key": key, "seconds": seconds})
 
     def held(self, keys: Sequence[str]) -> Mapping[str, float]:
         """Seconds until each provider may be called again; those that may be called now are left out."""
@@ -106,7 +105,7 @@ class SharedLimits:
             row = connection.execute(statement, {"key": key, "pace": WINDOW_S / per_minute}).one()
             return max(0.0, float(row.seconds))
 
-        return self._database.write(work)
+        return self._database.write(work, swift=True)
 
     def spend(self, key: str, tokens: int) -> None:
         """Count tokens that a call used."""
@@ -124,7 +123,7 @@ class SharedLimits:
             connection.execute(old, {"key": key, "window": WINDOW_S})
             connection.execute(statement, {"key": key, "tokens": tokens})
 
-        self._database.write(work)
+        self._database.write(work, swift=True)
 
     def token_wait(self, key: str, per_minute: int) -> float:
         """Seconds until the tokens of the last minute may be below `per_minute`; 0.0 when they are."""
@@ -137,3 +136,6 @@ class SharedLimits:
         with self._database.read() as connection:
             row = connection.execute(statement, {"key": key, "window": WINDOW_S}).one()
         return max(0.05, float(row.seconds)) if row.spent >= per_minute else 0.0
+
+    def _write(self, statement: TextClause, values: Mapping[str, Any]) -> None:
+        self._database.write(lambda connection: connection.execute(statement, values).rowcount, swift=True)

@@ -75,9 +75,9 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._waiting = 0
 
-    def submit(self, work: Callable[[Connection], T]) -> "Future[T]":
+    def submit(self, work: Callable[[Connection], T], *, swift: bool = False) -> "Future[T]":
         """Do `work` alone inside a group. An error it raises undoes this work only and becomes the future's error."""
-        return self._in_thread(_alone, work, swift=False)
+        return self._in_thread(_alone, work, swift=swift)
 
     def submit_batch(
         self, apply: Callable[[Connection, Sequence[I]], Sequence[T]], item: I, *, swift: bool = False
@@ -151,7 +151,7 @@ class Writer:
         swift = all(job.swift for job in jobs)
         groups = kinds(jobs)
         # Savepoints cost more than the rows: where one fault can only be a batch's, they come with the second try.
-        careful = any(group[0].apply is _alone for group in groups)
+        careful = len(jobs) > 1 and any(group[0].apply is _alone for group in groups)
         while True:
             try:
                 with self._transaction(swift) as connection:

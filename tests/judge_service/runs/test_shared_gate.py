@@ -2,14 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 from sqlalchemy import text
 
 from judge_service.domain.judge import Limits
-from judge_service.judging.provider import Clock
-from judge_service.runs.shared_gate import SharedGate
+from judge_service.judging.provider import Clock, WaitedTooLong
+from judge_service.runs.shared_gate import FRESH_S, SharedGate
 from judge_service.store import Store
 from judge_service.store.sharing import EXPIRY_S, Share, SharedLimits
 from tests.judge_service.store.databases import Postgres
@@ -30,14 +30,14 @@ class Held(SharedLimits):
     def share(self, key: str, member: str, limit: int, using: int) -> Share:
         if not self.free.is_set():
             self.reached.set()
-            assert self.free.wait(60)
+            assert self.free.wait(LONG_ENOUGH_S)
         return super().share(key, member, limit, using)
 
     async def stand_still(self) -> None:
         """Hold the next sign of life, and wait until it is held."""
         self.reached.clear()
         self.free.clear()
-        assert await asyncio.to_thread(self.reached.wait, 60)
+        assert await asyncio.to_thread(self.reached.wait, LONG_ENOUGH_S)
 
     def age(self, member: str, seconds: float) -> None:
         """So much time passes for the database."""
@@ -149,4 +149,36 @@ async def test_a_slot_that_was_lost_while_the_call_waited_for_its_turn_is_waited
     assert asked == 1
     await flights.land("s1")
     await asyncio.gather(*flights.tasks)
+    await gate.aclose()
+
+
+async def test_an_answer_about_pauses_holds_for_a_moment_and_no_longer(
+    shared: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+    held = shared.held
+
+    def counted(keys: Sequence[str]) -> Mapping[str, float]:
+        nonlocal asked
+        asked += 1
+        return held(keys)
+
+    monkeypatch.setattr(shared, "held", counted)
+    time = VirtualTime()
+    gate = SharedGate("k", LIMITS, shared, "one", time.clock())
+    for _ in range(3):
+        async with gate.admit(60.0):
+            pass
+    assert asked == 1
+    time.now += FRESH_S
+    shared.hold("k", 30.0)
+    with pytest.raises(WaitedTooLong):
+        async with gate.admit(1.0):
+            pass
+    assert asked == 2
+    # What it was told of holds without a further question.
+    with pytest.raises(WaitedTooLong):
+        async with gate.admit(1.0):
+            pass
+    assert asked == 2
     await gate.aclose()

@@ -1,0 +1,121 @@
+"""Connections to PostgreSQL: what rested is asked whether it is there, and who waits for the disk with a commit."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Connection, text
+
+from judge_service.errors import Unavailable
+from judge_service.store import Store, engine
+from judge_service.store.engine import Database, parse_url
+from tests.judge_service.store.databases import Postgres
+from tests.judge_service.store.examples import judgment
+from tests.support.waiting import LONG_ENOUGH_S
+
+
+@pytest.fixture
+def database(postgres: Postgres) -> Iterator[Database]:
+    url = postgres.fresh()
+    opened = Database(parse_url(url))
+    yield opened
+    opened.close()
+    postgres.drop(url)
+
+
+def number(database: Database) -> int:
+    """The number of the server's process behind the connection that the next read takes."""
+    with database.read() as connection:
+        return int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
+
+
+def end(database: Database, number: int) -> None:
+    """Let the server close a connection, from another one."""
+    other = Database(database.url)
+    with other.read() as connection:
+        connection.execute(text("SELECT pg_terminate_backend(:number, 5000)"), {"number": number})
+    other.close()
+
+
+def test_a_connection_that_was_closed_while_it_rested_is_not_used(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = number(database)
+    assert number(database) == first
+    end(database, first)
+    monkeypatch.setattr(engine, "RESTED_S", 0.0)
+    assert number(database) != first
+
+
+def test_one_that_is_lost_in_use_is_told_once_and_then_replaced(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "RESTED_S", 3600.0)
+    end(database, first := number(database))
+    with pytest.raises(Unavailable):
+        number(database)
+    assert number(database) != first
+
+
+def test_a_write_over_a_lost_connection_is_repeated(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "RESTED_S", 3600.0)
+    end(database, number(database))
+    assert database.write(lambda connection: connection.execute(text("SELECT 1")).scalar_one()) == 1
+
+
+def waits(connection: Connection) -> bool:
+    return bool(connection.execute(text("SHOW synchronous_commit")).scalar_one() != "off")
+
+
+def test_a_swift_write_does_not_wait_for_the_disk_and_any_other_does(database: Database) -> None:
+    def fail(connection: Connection) -> None:
+        raise LookupError(waits(connection))
+
+    assert database.write(waits)
+    for swift in (True, True, False, False, True):
+        assert database.write(waits, swift=swift) is not swift
+        # What failed has turned nothing that the next one would not notice.
+        with pytest.raises(LookupError, match=str(swift)):
+            database.write(fail, swift=not swift)
+
+
+def test_reads_are_no_transaction_and_streamed_ones_are(database: Database) -> None:
+    def began(connection: Connection) -> bool:
+        now = text("SELECT transaction_timestamp() <> statement_timestamp()")
+        connection.execute(text("SELECT pg_sleep(0.001)"))
+        return bool(connection.execute(now).scalar_one())
+
+    with database.read() as connection:
+        assert not began(connection)
+    with database.read(streamed=True) as connection:
+        assert began(connection)
+
+
+def test_work_that_another_process_records_in_between_is_recorded_once(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.fresh()
+    with Store.open(url) as one, Store.open(url) as other:
+        looked, go_on = threading.Event(), threading.Event()
+        once = one.judgments._record_once
+
+        def slowly(connection: Connection, entries: object) -> object:
+            if not looked.is_set():
+                # This transaction looks before the other one has recorded, and adds after.
+                find = "judge_service.store.judgments._find_current"
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(find, lambda *_: iter(()))
+                    looked.set()
+                    go_on.wait(LONG_ENOUGH_S)
+                    return once(connection, entries)  # type: ignore[arg-type]
+            return once(connection, entries)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(one.judgments, "_record_once", slowly)
+        mine, theirs = judgment("work", id="mine"), judgment("work", id="theirs")
+        waiting = one.judgments.submit(mine)
+        assert looked.wait(LONG_ENOUGH_S)
+        other.judgments.record(theirs)
+        go_on.set()
+        assert waiting.result(LONG_ENOUGH_S).id == theirs.id
+        assert [found.id for found in one.judgments.history("work")] == [theirs.id]
+    postgres.drop(url)
