@@ -58,6 +58,8 @@ class Fleet:
         self._runner = runner
         self._find_rubric = find_rubric
         self._cases_at_once = cases_at_once
+        # Shared, so that a chunk that begins or ends leaves its part to the others.
+        self._turns = asyncio.Semaphore(cases_at_once)
         self._chunks_at_once = max(2, min(CHUNKS_AT_ONCE, cases_at_once))
         self._before_chunk = before_chunk
         self._budgets = budgets or SharedBudgets(store)
@@ -169,7 +171,8 @@ class Fleet:
                 chunk.last,
                 worker=FLEET,
                 retry=chunk.retry,
-                concurrency=max(1, self._cases_at_once // self._chunks_at_once),
+                concurrency=min(self._cases_at_once, chunk.last - chunk.first + 1),
+                turns=self._turns,
                 budget=budget,
             )
         if end.message is not None:

@@ -65,6 +65,7 @@ class _Session:
     first: int = 0
     last: int | None = None
     retry: Sequence[str] = ()
+    turns: asyncio.Semaphore | None = None
     halted: asyncio.Event = field(default_factory=asyncio.Event)
     calls: EndableBudget = field(init=False)
     stopping: bool = False
@@ -273,12 +274,14 @@ class LocalRunner:
         worker: str,
         retry: Sequence[str],
         concurrency: int,
+        turns: asyncio.Semaphore | None = None,
         budget: Budget | None,
     ) -> "PartEnd":
         """Judge what is missing between two positions, both included, and leave the run's state alone.
 
-        The failed judgments with the ids `retry` are asked again, each once, however often the part is begun. For
-        workers that share a run. Raises StoreError and Unavailable; what was judged until then is recorded.
+        At most `concurrency` cases are judged at once, each in one of the `turns` that several parts share. The failed
+        judgments with the ids `retry` are asked again, each once, however often the part is begun. For workers that
+        share a run. Raises StoreError and Unavailable; what was judged until then is recorded.
         """
         session = _Session(
             run=run,
@@ -290,6 +293,7 @@ class LocalRunner:
             on_progress=None,
             cases=asyncio.Queue(maxsize=concurrency),
             slots=asyncio.Semaphore(2 * concurrency + 64),
+            turns=turns,
             budget=budget,
             worker=worker,
             first=first,
@@ -391,7 +395,10 @@ class LocalRunner:
         while (planned := await session.cases.get()) is not None and not session.halted.is_set():
             case = planned.case
             try:
-                judgment = await self._judging.judge(case, session.rubric, session.run.judge, budget=session.calls)
+                async with session.turns or contextlib.nullcontext():
+                    if session.halted.is_set():
+                        return
+                    judgment = await self._judging.judge(case, session.rubric, session.run.judge, budget=session.calls)
             except CallsEnded:
                 return
             except FatalJudgeError as error:

@@ -38,7 +38,7 @@ class SharedGate:
         self._shared = shared
         self._member = member
         self._clock = clock
-        self._held = Lookups(shared.held)
+        self._held = Lookups(shared.held, ask=shared.ask_held)
         self._held_until = 0.0
         self._looked_at = -math.inf
         self._using = 0

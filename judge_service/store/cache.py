@@ -3,9 +3,10 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from pydantic import ValidationError
 from sqlalchemy import Connection, delete
@@ -22,6 +23,7 @@ from judge_service.store.types import ReadyJson, json_text
 CACHE = table(CachedCallRow)
 _insert = BulkInsert(CACHE, ignore=True)
 _find_calls = BulkFind(CACHE, ("key", "document"), "key", "document IS NOT NULL")
+_FIND = f"SELECT key, document FROM {CACHE.name} WHERE key = ANY(%s)"  # noqa: S608
 _KNOWN = f"SELECT 1 FROM {CACHE.name} WHERE key = ?"  # noqa: S608
 
 log = logging.getLogger(__name__)
@@ -36,7 +38,7 @@ class Cache:
     def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
         self._database = database
         self._clock = clock
-        self._lookups = Lookups(self._find, lambda key: database.lacks(_KNOWN, key))
+        self._lookups = Lookups(self._find, lambda key: database.lacks(_KNOWN, key), self._ask)
         self._spool = None if database.file is None else Spool(database.file)
         self._spooled: dict[str, Call] = {}
         self._refused: dict[str, str] = {}
@@ -107,7 +109,13 @@ class Cache:
 
     def _find(self, keys: Sequence[str]) -> dict[str, Call]:
         with self._database.read() as connection:
-            return {key: Call.model_validate(json.loads(document)) for key, document in _find_calls(connection, keys)}
+            return _calls(_find_calls(connection, keys))
+
+    async def _ask(self, keys: Sequence[str]) -> dict[str, Call] | None:
+        if self._database.loop_reader is None:
+            return None
+        rows = await self._database.loop_reader.rows(_FIND, list(keys))
+        return None if rows is None else _calls(rows)
 
     def _put(self, connection: Connection, items: Sequence[tuple[str, str]]) -> list[None]:
         now = self._clock()
@@ -115,6 +123,10 @@ class Cache:
         rows = [{"key": key, "document": ReadyJson(text), "created_at": now} for key, text in first.items()]
         _insert(connection, rows)
         return [None] * len(items)
+
+
+def _calls(rows: Iterable[Sequence[Any]]) -> dict[str, Call]:
+    return {key: Call.model_validate(json.loads(document)) for key, document in rows}
 
 
 def _is_call(text: str) -> bool:

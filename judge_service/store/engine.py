@@ -20,6 +20,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from judge_service.errors import ConfigurationError, MissingDependency, StoreError
 from judge_service.store.faults import readable
+from judge_service.store.loop_reader import LoopReader
 from judge_service.store.loop_writer import LoopWriter
 from judge_service.store.settler import Settler
 from judge_service.store.wal import WriteAheadLog
@@ -153,6 +154,8 @@ class Database:
         self._loop_writer = (
             LoopWriter(self._open_loop_connection, self._writer, self._settler) if self.is_sqlite else None
         )
+        self.loop_reader = None if self.is_sqlite else LoopReader(url)
+        """Short reads without a thread, of PostgreSQL. SQLite has `lacks`."""
         self._glance: PoolProxiedConnection | None = None
         self._glancing = threading.Lock()
 
@@ -289,6 +292,8 @@ class Database:
         self._settler.close()
         if self._log is not None:
             self._log.close()
+        if self.loop_reader is not None:
+            self.loop_reader.close()
         with self._glancing:
             if self._glance is not None:
                 self._glance.close()

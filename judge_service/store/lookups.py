@@ -4,7 +4,7 @@ A thread and a query a key cost more than the judge's own work in a fast run. Kn
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from judge_service.errors import Unavailable
@@ -22,14 +22,18 @@ class Lookups(Generic[T]):
     """`fetch` gets distinct keys and returns what it finds; it runs in a thread.
 
     `lacks` may say at once, without blocking, that a key is not there: most keys of new work are not, and a thread
-    costs more than the question.
+    costs more than the question. `ask` is `fetch` without a thread, where that can be had; None sends it to one.
     """
 
     def __init__(
-        self, fetch: Callable[[Sequence[str]], Mapping[str, T]], lacks: Callable[[str], bool] = lambda _: False
+        self,
+        fetch: Callable[[Sequence[str]], Mapping[str, T]],
+        lacks: Callable[[str], bool] = lambda _: False,
+        ask: "Callable[[Sequence[str]], Awaitable[Mapping[str, T] | None]] | None" = None,
     ) -> None:
         self._fetch = fetch
         self._lacks = lacks
+        self._ask = ask
         self._waiting: dict[str, asyncio.Future[T | None]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
@@ -50,6 +54,8 @@ class Lookups(Generic[T]):
         return await asyncio.shield(future)
 
     async def _patiently(self, keys: Sequence[str]) -> Mapping[str, T]:
+        if self._ask is not None and (found := await self._ask(keys)) is not None:
+            return found
         for pause in RETRY_AFTER_S:
             try:
                 return await asyncio.to_thread(self._fetch, keys)

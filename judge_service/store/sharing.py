@@ -4,7 +4,7 @@ Owns that the slots of all members together never exceed the provider's. Every t
 clocks of the machines do not matter. What a power cut undoes here would be a moment old.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,12 @@ from judge_service.store.engine import Database
 EXPIRY_S = 2.0
 """A member that gave no sign for so long is dead: its slots are free. One that lives begins no call by then."""
 WINDOW_S = 60
+
+
+_HELD = (
+    "SELECT key, extract(epoch FROM held_until - clock_timestamp()) FROM provider_gates "
+    "WHERE key = ANY(%s) AND held_until > clock_timestamp()"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +91,15 @@ class SharedLimits:
 
     def held(self, keys: Sequence[str]) -> Mapping[str, float]:
         """Seconds until each provider may be called again; those that may be called now are left out."""
-        statement = text(
-            "SELECT key, extract(epoch FROM held_until - clock_timestamp()) AS seconds FROM provider_gates "
-            "WHERE key = ANY(:keys) AND held_until > clock_timestamp()"
-        )
         with self._database.read() as connection:
-            return {row.key: float(row.seconds) for row in connection.execute(statement, {"keys": list(keys)})}
+            return _seconds(connection.exec_driver_sql(_HELD, (list(keys),)))
+
+    async def ask_held(self, keys: Sequence[str]) -> Mapping[str, float] | None:
+        """`held` for the running event loop; None where it must be asked in a thread."""
+        if self._database.loop_reader is None:
+            return None
+        rows = await self._database.loop_reader.rows(_HELD, list(keys))
+        return None if rows is None else _seconds(rows)
 
     def reserve(self, key: str, per_minute: int) -> float:
         """Reserve the next start at an even pace of `per_minute`; the seconds until it."""
@@ -139,3 +148,7 @@ class SharedLimits:
 
     def _write(self, statement: TextClause, values: Mapping[str, Any]) -> None:
         self._database.write(lambda connection: connection.execute(statement, values).rowcount, swift=True)
+
+
+def _seconds(rows: Iterable[Sequence[Any]]) -> dict[str, float]:
+    return {key: float(seconds) for key, seconds in rows}

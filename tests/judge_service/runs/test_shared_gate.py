@@ -156,14 +156,14 @@ async def test_an_answer_about_pauses_holds_for_a_moment_and_no_longer(
     shared: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = 0
-    held = shared.held
+    ask = shared.ask_held
 
-    def counted(keys: Sequence[str]) -> Mapping[str, float]:
+    async def counted(keys: Sequence[str]) -> Mapping[str, float] | None:
         nonlocal asked
         asked += 1
-        return held(keys)
+        return await ask(keys)
 
-    monkeypatch.setattr(shared, "held", counted)
+    monkeypatch.setattr(shared, "ask_held", counted)
     time = VirtualTime()
     gate = SharedGate("k", LIMITS, shared, "one", time.clock())
     for _ in range(3):

@@ -1,5 +1,6 @@
 """Connections to PostgreSQL: what rested is asked whether it is there, and who waits for the disk with a commit."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ from judge_service.errors import Unavailable
 from judge_service.store import Store, engine
 from judge_service.store.engine import Database, parse_url
 from tests.judge_service.store.databases import Postgres
-from tests.judge_service.store.examples import judgment
+from tests.judge_service.store.examples import call, judgment
 from tests.support.waiting import LONG_ENOUGH_S
 
 
@@ -118,4 +119,60 @@ def test_work_that_another_process_records_in_between_is_recorded_once(
         go_on.set()
         assert waiting.result(LONG_ENOUGH_S).id == theirs.id
         assert [found.id for found in one.judgments.history("work")] == [theirs.id]
+    postgres.drop(url)
+
+
+async def process(database: Database) -> int | None:
+    assert database.loop_reader is not None
+    rows = await database.loop_reader.rows("SELECT pg_backend_pid() WHERE 1 = ANY(%s)", [1, 2])
+    return None if rows is None else int(rows[0][0])
+
+
+async def test_a_loop_reads_on_one_connection_and_on_another_when_that_is_lost(database: Database) -> None:
+    first = await process(database)
+    assert first is not None
+    assert await process(database) == first
+    end(database, first)
+    # Asked in another way, once.
+    assert await process(database) is None
+    second = await process(database)
+    assert second not in (None, first)
+
+
+async def test_who_asks_while_the_connection_is_opened_asks_in_another_way(database: Database) -> None:
+    first, second = await asyncio.gather(process(database), process(database))
+    assert first is not None
+    assert second is None
+
+
+def test_each_loop_has_a_connection_of_its_own(database: Database) -> None:
+    first, second = (asyncio.run(process(database)) for _ in range(2))
+    assert first is not None
+    assert second not in (None, first)
+
+
+async def test_a_server_that_is_not_there_is_asked_in_another_way() -> None:
+    database = Database(parse_url("postgresql://nobody@127.0.0.1:1/nowhere"))
+    assert await process(database) is None
+    database.close()
+
+
+async def test_a_call_is_found_with_and_without_the_loops_connection(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.fresh()
+    one = call()
+    with Store.open(url) as store:
+        kept = store.cache.put("key", one)
+        assert kept is not None
+        await kept
+        assert await store.cache.get("key") == one
+        assert await store.cache.get("none") is None
+
+        async def no_rows(*_: object) -> None:
+            return None
+
+        monkeypatch.setattr("judge_service.store.loop_reader.LoopReader.rows", no_rows)
+        assert await store.cache.get("key") == one
+        assert await store.cache.get("none") is None
     postgres.drop(url)
