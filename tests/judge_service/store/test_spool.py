@@ -13,6 +13,7 @@ import pytest
 from judge_service.errors import StoreError
 from judge_service.store import Store, spool
 from judge_service.store.spool import Spool, adopt
+from judge_service.store.types import json_text
 
 from .examples import call
 
@@ -197,4 +198,12 @@ async def test_half_a_record_is_no_call(database: Path) -> None:
     with Store.open(f"sqlite:///{database}") as store:
         assert await store.cache.get("k") is None
         assert await store.cache.get("m") is None
+    assert left(database) == []
+
+
+async def test_half_a_surrogate_in_a_reply_is_adopted(database: Path) -> None:
+    one = call(raw="half \ud800 of it")
+    database.with_name("judge.sqlite3.calls-0").write_text(f"k {json_text(one)}\n")
+    with Store.open(f"sqlite:///{database}") as store:
+        assert await store.cache.get("k") == one
     assert left(database) == []
