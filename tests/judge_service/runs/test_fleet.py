@@ -35,11 +35,13 @@ def shared(postgres: Postgres) -> Iterator[Store]:
 
 
 @asynccontextmanager
-async def working(store: Store, judging: FakeJudging, find: Any = get_rubric) -> AsyncIterator[BackgroundRuns]:
+async def working(
+    store: Store, judging: FakeJudging, find: Any = get_rubric, **options: Any
+) -> AsyncIterator[BackgroundRuns]:
     queue = store.queue(heartbeat_s=1.0)
     assert queue is not None
     runner = LocalRunner(store, judging)
-    runs = BackgroundRuns(store, runner, get_rubric, fleet=Fleet(store, queue, runner, find))
+    runs = BackgroundRuns(store, runner, get_rubric, fleet=Fleet(store, queue, runner, find, **options))
     await runs.resume_interrupted()
     yield runs
     await runs.aclose()
@@ -63,6 +65,19 @@ async def test_a_run_is_judged_in_chunks_and_its_errors_again_when_that_is_wante
         assert judging.asked["case-7"] == 2
         assert judging.calls == 31
     assert [one.case_id for one in judgments_of(shared, "r")] == [case.id for case in cases(30)]
+
+
+async def test_chunks_share_the_cases_at_once(shared: Store) -> None:
+    # Two chunks, of eight cases and of four: with a fixed part for each chunk fewer would be in the air.
+    judging = FakeJudging(gate=asyncio.Event())
+    assert judging.gate is not None
+    async with working(shared, judging, cases_at_once=6) as runs:
+        await runs.submit(cases(12), PAIRWISE, JUDGE, run_id="r")
+        await judging.reached(6)
+        judging.gate.set()
+        assert await ended(shared, runs) is RunStatus.FINISHED
+    assert judging.most_flying == 6
+    assert set(judging.asked.values()) == {1}
 
 
 class Dying(FakeJudging):
