@@ -63,11 +63,6 @@ class SharedBudgets:
                 reading.cancel()
                 await asyncio.gather(reading, return_exceptions=True)
 
-    def in_use(self, run_id: str) -> Budget | None:
-        """The run's budget while this process spends from it, and so keeps it up; else None."""
-        kept = self._kept.get(run_id)
-        return kept.budget if kept is not None and kept.users else None
-
     def forget(self, run_id: str) -> None:
         """The run has ended."""
         self._kept.pop(run_id, None)

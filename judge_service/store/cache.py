@@ -3,16 +3,15 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
 
-from sqlalchemy import Connection, delete
+from sqlalchemy import Connection, delete, select
 
 from judge_service.domain.call import Call
 from judge_service.errors import JudgeServiceError
-from judge_service.store.bulk import BulkFind, BulkInsert
+from judge_service.store.bulk import BulkInsert
 from judge_service.store.engine import Database
 from judge_service.store.lookups import Lookups
 from judge_service.store.spool import Spool, adopt
@@ -21,7 +20,6 @@ from judge_service.store.types import ReadyJson, json_text
 
 CACHE = table(CachedCallRow)
 _insert = BulkInsert(CACHE, ignore=True)
-_find_calls = BulkFind(CACHE, ("key", "document"), "key", "document IS NOT NULL")
 _FIND = f"SELECT key, document FROM {CACHE.name} WHERE key = ANY(%s)"  # noqa: S608
 _KNOWN = f"SELECT 1 FROM {CACHE.name} WHERE key = ?"  # noqa: S608
 
@@ -107,14 +105,13 @@ class Cache:
         self._database.write(lambda connection: self._put(connection, good))
 
     def _find(self, keys: Sequence[str]) -> dict[str, Call]:
+        query = select(CACHE.c.key, CACHE.c.document).where(CACHE.c.key.in_(keys))
         with self._database.read() as connection:
-            return _calls(_find_calls(connection, keys))
+            return {row.key: Call.model_validate(row.document) for row in connection.execute(query)}
 
     async def _ask(self, keys: Sequence[str]) -> dict[str, Call] | None:
-        if self._database.loop_reader is None:
-            return None
-        rows = await self._database.loop_reader.rows(_FIND, list(keys))
-        return None if rows is None else _calls(rows)
+        rows = await self._database.ask(_FIND, list(keys))
+        return None if rows is None else {key: _call(document) for key, document in rows}
 
     def _put(self, connection: Connection, items: Sequence[tuple[str, str]]) -> list[None]:
         now = self._clock()
@@ -122,10 +119,6 @@ class Cache:
         rows = [{"key": key, "document": ReadyJson(text), "created_at": now} for key, text in first.items()]
         _insert(connection, rows)
         return [None] * len(items)
-
-
-def _calls(rows: Iterable[Sequence[Any]]) -> dict[str, Call]:
-    return {key: _call(document) for key, document in rows}
 
 
 def _is_call(text: str) -> bool:

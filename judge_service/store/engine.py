@@ -154,8 +154,7 @@ class Database:
         self._loop_writer = (
             LoopWriter(self._open_loop_connection, self._writer, self._settler) if self.is_sqlite else None
         )
-        self.loop_reader = None if self.is_sqlite else LoopReader(url)
-        """Short reads without a thread, of PostgreSQL. SQLite has `lacks`."""
+        self._loop_reader = None if self.is_sqlite else LoopReader(url)
         self._glance: PoolProxiedConnection | None = None
         self._glancing = threading.Lock()
 
@@ -204,6 +203,10 @@ class Database:
             return False
         finally:
             self._glancing.release()
+
+    async def ask(self, query: str, *values: Any) -> Sequence[Sequence[Any]] | None:
+        """The rows of a short query, `%s` for each value, without a thread: PostgreSQL only. None: look with `read`."""
+        return None if self._loop_reader is None else await self._loop_reader.rows(query, *values)
 
     def _open_loop_connection(self) -> Connection:
         connection = self.engine.connect()
@@ -292,8 +295,8 @@ class Database:
         self._settler.close()
         if self._log is not None:
             self._log.close()
-        if self.loop_reader is not None:
-            self.loop_reader.close()
+        if self._loop_reader is not None:
+            self._loop_reader.close()
         with self._glancing:
             if self._glance is not None:
                 self._glance.close()

@@ -15,8 +15,6 @@ from judge_service.store.engine import Database
 EXPIRY_S = 2.0
 """A member that gave no sign for so long is dead: its slots are free. One that lives begins no call by then."""
 WINDOW_S = 60
-
-
 _HELD = (
     "SELECT key, extract(epoch FROM held_until - clock_timestamp()) FROM provider_gates "
     "WHERE key = ANY(%s) AND held_until > clock_timestamp()"
@@ -96,9 +94,7 @@ class SharedLimits:
 
     async def ask_held(self, keys: Sequence[str]) -> Mapping[str, float] | None:
         """`held` for the running event loop; None where it must be asked in a thread."""
-        if self._database.loop_reader is None:
-            return None
-        rows = await self._database.loop_reader.rows(_HELD, list(keys))
+        rows = await self._database.ask(_HELD, list(keys))
         return None if rows is None else _seconds(rows)
 
     def reserve(self, key: str, per_minute: int) -> float:

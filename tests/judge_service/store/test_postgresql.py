@@ -123,8 +123,7 @@ def test_work_that_another_process_records_in_between_is_recorded_once(
 
 
 async def process(database: Database) -> int | None:
-    assert database.loop_reader is not None
-    rows = await database.loop_reader.rows("SELECT pg_backend_pid() WHERE 1 = ANY(%s)", [1, 2])
+    rows = await database.ask("SELECT pg_backend_pid() WHERE 1 = ANY(%s)", [1, 2])
     return None if rows is None else int(rows[0][0])
 
 
