@@ -6,6 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/judge-service
 
+# Packages are installed uncompiled, and each module is compiled when it is first used. Where this is set, every process
+# would compile all it imports again: several seconds each, and the tests start hundreds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test explore test-netcal check browser lock clean help
 
 help:

@@ -93,6 +93,7 @@ def headline(
         resampler = resampler.with_types(joint_types(*everything))
     of_confidence = resampler
     if confidence is not None and not resampler.has_kinds:
+        resampler.keep()
         resampler = resampler.with_types(joint_types(*verdicts))
     agreement = Agreement(labels, resampler)
     position = policies = None

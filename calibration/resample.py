@@ -57,7 +57,12 @@ class _Draws:
         self.resamples = resamples
         self.n_groups = n_groups
         self.asked = 0
-        """How often counts by kind were asked for: kept from the second time on."""
+        """How often counts by kind were asked for."""
+
+    @property
+    def worth_keeping(self) -> bool:
+        """Counts by kind are drawn alone the first time, unless the counts by group are there or asked for again."""
+        return self.asked > 1 or "kept" in self.__dict__
 
     @functools.cached_property
     def kept(self) -> tuple[Weights, ...] | None:
@@ -168,6 +173,10 @@ class Resampler:
         """Whether the declared kinds are few enough to be used."""
         return self._kinds is not None
 
+    def keep(self) -> None:
+        """Draw at once, if memory allows: for a caller who knows that not all it will ask is of few kinds."""
+        _ = self._draws.kept
+
     @property
     def method(self) -> str:
         """Name of the interval for an Estimate."""
@@ -186,7 +195,7 @@ class Resampler:
         if kinds is None:
             raise InvalidStatisticInput("no kinds of cases were declared")
         self._draws.asked += 1
-        if not self.clustered and (self._draws.asked == 1 or self._draws.kept is None):
+        if not self.clustered and (not self._draws.worth_keeping or self._draws.kept is None):
             return np.concatenate([chunk.astype(np.float64) for chunk in self._draws.drawn(kinds)])
         members = np.zeros((self.n_groups, int(kinds.max()) + 1), dtype=np.float32)
         np.add.at(members, (self.codes, kinds), 1)
@@ -200,9 +209,9 @@ class Resampler:
         """Chunks of shape (resamples in the chunk, groups): how often each group was drawn."""
         return self._weights(np.float32)
 
-    def case_weights(self) -> Iterator[NDArray[np.float32]]:
-        """Chunks of shape (resamples in the chunk, cases): the weight of each case."""
-        for chunk in self.group_weights():
+    def case_weights(self) -> Iterator[Weights]:
+        """Chunks of shape (resamples in the chunk, cases): how often each case was drawn."""
+        for chunk in self._draws.weights():
             yield chunk[:, self.codes] if self.clustered else chunk
 
     def sums(self, features: NDArray[np.generic]) -> Floats:
