@@ -14,7 +14,7 @@ from judge_service.annotation.assisted import Suggestion, suggestions
 from judge_service.annotation.forms import ReadLabel, form_of, parse_draft, read_answer
 from judge_service.annotation.shapes import Form
 from judge_service.domain.annotation import Assignment, Progress, Project, ProjectCase, State
-from judge_service.domain.calibration_set import Label, LabelCondition, claims_of, label_id
+from judge_service.domain.calibration_set import Label, LabelCondition, claims_of
 from judge_service.errors import FieldProblem, InvalidInput, NotFound
 from judge_service.store import Store
 from judge_service.store.assignments import Save
@@ -209,9 +209,7 @@ def made_label(
     adjudicated: bool = False,
 ) -> Label:
     """The label of the set that an answer gives."""
-    slot = (member.case_id, project.rubric, name, project.condition.value, "human", adjudicated)
     return Label(
-        id=label_id(project.set_id, slot),
         set_id=project.set_id,
         case_id=member.case_id,
         rubric=project.rubric,

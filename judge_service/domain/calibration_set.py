@@ -3,19 +3,19 @@
 Owns the words and what counts as the content of a set. Knows no database, no file format and no statistics.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge_service.domain.canonical import content_hash
 from judge_service.domain.case import Case, CaseId
+from judge_service.domain.identifier import ordered_id
 from rubrics.records import Order
 
 SET_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -167,7 +167,7 @@ class Label(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    id: str = Field(min_length=1, max_length=64)
+    id: str = Field(default_factory=partial(ordered_id, "label"), min_length=1, max_length=64)
     set_id: str
     case_id: CaseId
     rubric: str
@@ -304,9 +304,3 @@ def case_digest(
 def label_digest(slot: Slot, answer: Mapping[str, Any]) -> str:
     """Hash of a label as the hash of a frozen set covers it."""
     return content_hash(["label", *slot, answer])
-
-
-def label_id(set_id: str, slot: Slot) -> str:
-    """The id of a label that came without one: the same for the same place in the same set."""
-    parts = "\x1f".join((set_id, *map(str, slot)))
-    return f"lbl-{hashlib.sha256(parts.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"

@@ -17,13 +17,7 @@ def parse_line(text: str) -> dict[str, Any]:
     Raises InvalidInput saying what is wrong and where.
     """
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_unique,
-            parse_constant=_no_constant,
-            parse_float=_finite,
-            parse_int=_bounded,
-        )
+        value = _decode(text)
         if not isinstance(value, dict):
             raise InvalidInput(fields=[FieldProblem("", "must be one JSON object")])
         _check_depth(value)
@@ -84,3 +78,11 @@ def _check_depth(value: Any) -> None:
         if not level:
             return
     raise InvalidInput(fields=[FieldProblem("", f"is nested deeper than {MAX_DEPTH} levels")])
+
+
+_decode = json.JSONDecoder(
+    object_pairs_hook=_unique,
+    parse_constant=_no_constant,
+    parse_float=_finite,
+    parse_int=_bounded,
+).decode

@@ -1,14 +1,16 @@
 """Imports files of cases and of labels into an open set: looked through as a whole first, then stored.
 
 Owns what refuses a file: doubled ids, rows that do not fit, content that differs from what is stored. Nothing of a
-refused file is stored. Both passes stream, so memory does not grow with the file but for eight bytes an id.
+refused file is stored. Both steps stream, so memory does not grow with the file but for eight bytes an id.
 """
 
+import pickle
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -74,9 +76,43 @@ class Imported(BaseModel):
 
 @dataclass(slots=True)
 class _Item:
-    number: int
     entry: SetCase
     labels: list[Label]
+
+
+class _Kept:
+    """What a file was read as, on disk until it is stored, so that a file of any size is read once."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # closed with this object
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, batch: Sequence[_Item]) -> None:
+        """Keep a batch, fresh from reading. Bare fields: the records themselves would take five times as long."""
+        bare = [
+            (vars(item.entry.case), item.entry.split, item.entry.source_line, [vars(label) for label in item.labels])
+            for item in batch
+        ]
+        pickle.dump(bare, self._file, pickle.HIGHEST_PROTOCOL)
+
+    def __iter__(self) -> Iterator[list[_Item]]:
+        """The batches, as they were added."""
+        end = self._file.tell()
+        self._file.seek(0)
+        while self._file.tell() < end:
+            # Nobody else can write into a file without a name.
+            yield [
+                _Item(
+                    SetCase(case=Case.model_validate(case), split=split, source_line=line),
+                    [Label.model_validate(label) for label in labels],
+                )
+                for case, split, line, labels in pickle.load(self._file)  # noqa: S301
+            ]
 
 
 def import_cases(
@@ -108,43 +144,56 @@ def _import_cases(
     on_progress: Callable[[int], None] | None,
 ) -> Imported:
     reading = _Reading(version, source, options, now)
-    result = Imported(set_id=version.id, file=source.name, format="", rubric=None)
-    for check in (True, False):
-        cases, labels = ImportResult(), ImportResult()
-        if not check and version.rubric is None and reading.answered is not None:
-            store.sets.settle_rubric(version.id, reading.answered)
-        done = 0
-        for batch in _batches(reading.items()):
-            cases += store.sets.add_cases(version.id, [item.entry for item in batch], check=check)
-            made = [label for item in batch for label in item.labels]
-            if made:
-                labels += _add_labels(store, version.id, made, check=check)
-            done += len(batch)
-            if on_progress is not None and not check:
-                on_progress(done)
-        result = result.model_copy(
-            update={
-                "format": reading.shape.name if reading.shape else "plain",
-                "rubric": None if reading.rubric is None else reading.rubric.id,
-                "cases": cases,
-                "labels": labels,
-                "dropped": dict(reading.dropped),
-            }
-        )
-        if not done and check and not _any(cases, labels):
+    with _Kept() as kept:
+        cases, labels = _check(store, version, reading, kept)
+        if not _any(cases, labels):
             raise _nothing(source)
-        if check and not cases.added and not labels.added:
-            # Everything is there already: the second pass would write nothing.
-            break
-    return result.model_copy(update={"spent": store.sets.spent(version.id)})
+        # Else everything is there already.
+        if cases.added or labels.added:
+            cases, labels = _store(store, version, reading, kept, on_progress)
+    return Imported(
+        set_id=version.id,
+        file=source.name,
+        format=reading.shape.name if reading.shape else "plain",
+        rubric=None if reading.rubric is None else reading.rubric.id,
+        cases=cases,
+        labels=labels,
+        dropped=dict(reading.dropped),
+        spent=store.sets.spent(version.id),
+    )
 
 
-def _add_labels(store: Store, set_id: str, labels: list[Label], *, check: bool) -> ImportResult:
-    found = store.labels.add(set_id, labels, check=check)
-    if not check:
-        return found
-    # Their cases are stored in the second pass only.
-    return found.model_copy(update={"unjoined": ()})
+def _check(store: Store, version: SetVersion, reading: "_Reading", kept: "_Kept") -> tuple[ImportResult, ImportResult]:
+    cases, labels = ImportResult(), ImportResult()
+    for batch in _batches(reading.items()):
+        cases += store.sets.add_cases(version.id, [item.entry for item in batch], check=True)
+        made = [label for item in batch for label in item.labels]
+        if made:
+            # That their cases are not stored yet is no fault of theirs.
+            labels += store.labels.add(version.id, made, check=True).model_copy(update={"unjoined": ()})
+        kept.add(batch)
+    return cases, labels
+
+
+def _store(
+    store: Store,
+    version: SetVersion,
+    reading: "_Reading",
+    kept: "_Kept",
+    on_progress: Callable[[int], None] | None,
+) -> tuple[ImportResult, ImportResult]:
+    if version.rubric is None and reading.answered is not None:
+        store.sets.settle_rubric(version.id, reading.answered)
+    cases, labels, done = ImportResult(), ImportResult(), 0
+    for batch in kept:
+        cases += store.sets.add_cases(version.id, [item.entry for item in batch])
+        made = [label for item in batch for label in item.labels]
+        if made:
+            labels += store.labels.add(version.id, made)
+        done += len(batch)
+        if on_progress is not None:
+            on_progress(done)
+    return cases, labels
 
 
 def import_labels(
@@ -302,7 +351,7 @@ class _Reading:
         if self.rubric is not None:
             _fits(self.rubric, case)
         labels = self._labels(unique, shaped.labels)
-        return _Item(number, SetCase(case=case, split=split, source_line=number), labels)
+        return _Item(SetCase(case=case, split=split, source_line=number), labels)
 
     def _labels(self, case_id: str, given: Sequence[Mapping[str, Any]]) -> list[Label]:
         labels: list[Label] = []

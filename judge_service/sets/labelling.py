@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from judge_service.domain.calibration_set import Label, LabelCondition, label_id
+from judge_service.domain.calibration_set import Label, LabelCondition
 from judge_service.errors import FieldProblem, InvalidInput
 from judge_service.judging.cases import field_problems
 from rubrics.model import Rubric
@@ -19,7 +19,10 @@ from rubrics.registry import UnknownRubric, get_rubric
 NO_ANSWER = frozenset({"", "cannot_say", "cannot say", "skip", "skipped"})
 """Values that say that there is no answer: missing data, never a class of its own."""
 MOST_WORDS = 1000
-"""How many spellings of labels are remembered."""
+"""How many spellings of labels are remembered, and how many labels that other cases may have alike."""
+
+_PLAIN = frozenset({str, bool, type(None)})
+"""Types of which no two values are equal unless they are the same: 1 is equal to 1.0 and to True."""
 
 _FIELDS = (
     "annotator",
@@ -55,9 +58,28 @@ class Labeller:
     _rubrics: dict[str, Rubric[Any] | None] = field(default_factory=dict)
     _values: dict[tuple[str, str], str | None] = field(default_factory=dict)
     _details: dict[tuple[str, str | None], dict[str, Any]] = field(default_factory=dict)
+    _alike: dict[tuple[tuple[str, Any], ...], dict[str, Any]] = field(default_factory=dict)
 
     def label(self, case_id: str, given: Mapping[str, Any]) -> Label:
         """One label. Raises InvalidInput naming the field that does not fit."""
+        plain = all(type(value) in _PLAIN for value in given.values())
+        # Most labels of a file say what another case's label says.
+        key = (("rubric", self.rubric), *given.items()) if plain else None
+        fields = None if key is None else self._alike.get(key)
+        if fields is None:
+            fields = self._fields(given)
+            if key is not None and len(self._alike) < MOST_WORDS:
+                self._alike[key] = fields
+        try:
+            label = Label.model_validate({**fields, "case_id": case_id})
+        except ValidationError as error:
+            raise InvalidInput(fields=field_problems(error)) from None
+        if label.created_at.tzinfo is None:
+            raise InvalidInput(fields=[FieldProblem("created_at", "needs a time zone")])
+        return label
+
+    def _fields(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What the label of any case is made of that says the same; not yet checked by the model."""
         unknown = [name for name in given if name not in _FIELDS]
         if unknown:
             raise InvalidInput(fields=[FieldProblem(name, "is no field of a label") for name in unknown])
@@ -75,9 +97,8 @@ class Labeller:
             detail = _checked(rubric, detail, value)
         else:
             raise InvalidInput(fields=[FieldProblem("detail", "must be an object")])
-        fields: dict[str, Any] = {
+        return {
             "set_id": self.set_id,
-            "case_id": case_id,
             "rubric": reference if rubric is None else rubric.id,
             "annotator": _text(given.get("annotator")) or self.annotator,
             "label": value,
@@ -92,15 +113,6 @@ class Labeller:
             "items": given.get("items") or None,
             "probability": _number(given.get("probability")),
         }
-        slot = tuple(fields[name] for name in ("case_id", "rubric", "annotator", "condition", "kind", "adjudicated"))
-        fields["id"] = label_id(self.set_id, slot)
-        try:
-            label = Label.model_validate(fields)
-        except ValidationError as error:
-            raise InvalidInput(fields=field_problems(error)) from None
-        if label.created_at.tzinfo is None:
-            raise InvalidInput(fields=[FieldProblem("created_at", "needs a time zone")])
-        return label
 
     def _rubric(self, reference: str) -> Rubric[Any] | None:
         if reference not in self._rubrics:

@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from judge_service.domain.calibration_set import Label, SetCase, SetVersion, Split, ToldVersion, UsePurpose, label_id
+from judge_service.domain.calibration_set import Label, SetCase, SetVersion, Split, ToldVersion, UsePurpose
+from judge_service.domain.identifier import ordered_id
 from judge_service.store import Store
 
 MOST_SHOWN = 100
@@ -66,7 +67,7 @@ def new_version(store: Store, reference: str, *, note: str = "") -> ToldVersion:
 
 def _copied(store: Store, old: str, new: str) -> Iterator[Label]:
     for label in store.labels.of(old):
-        yield label.model_copy(update={"set_id": new, "id": label_id(new, label.slot)})
+        yield label.model_copy(update={"set_id": new, "id": ordered_id("label")})
 
 
 def difference(store: Store, old: str, new: str) -> SetDifference:

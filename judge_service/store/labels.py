@@ -7,13 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, select, update
 
 from judge_service.domain.calibration_set import SOMETIMES, Difference, ImportResult, Label, Slot
 from judge_service.errors import FieldProblem, InvalidInput
+from judge_service.store.bulk import BulkInsert
 from judge_service.store.engine import Database
-from judge_service.store.sets import CHUNK, LABELS, PAGE, chunks, open_version, refuse, version_of
+from judge_service.store.sets import LABELS, PAGE, chunks, open_version, refuse, version_of
 from judge_service.store.spent import SET_CASES, SETS
+
+_insert = BulkInsert(LABELS)
+
+AT_ONCE = 4000
+"""Labels of one commit: about those of a thousand cases, since every commit waits for the disk."""
 
 
 class Labels:
@@ -26,11 +32,11 @@ class Labels:
     def add(self, set_id: str, labels: Iterable[Label], *, check: bool = False) -> ImportResult:
         """Store new labels; an annotator's same answer again changes nothing. Ids of unknown cases are listed.
 
-        Commits a thousand at a time. Raises Conflict, listing what differs, when an annotator's stored answer is
-        another one: that thousand is not stored. Raises Conflict for a frozen version. With `check` nothing is written.
+        Commits some thousand at a time. Raises Conflict, listing what differs, when an annotator's stored answer is
+        another one: those are not stored. Raises Conflict for a frozen version. With `check` nothing is written.
         """
         result = ImportResult()
-        for chunk in chunks(labels, CHUNK):
+        for chunk in chunks(labels, AT_ONCE):
 
             def work(connection: Connection, chunk: Sequence[Label] = chunk) -> ImportResult:
                 return _add(connection, set_id, chunk, write=not check)
@@ -145,8 +151,8 @@ def _add(connection: Connection, set_id: str, labels: Sequence[Label], *, write:
     if fresh:
         open_version(connection, version.id)
     if fresh and write:
-        rows = [label.model_dump() | {"condition": label.condition.value} for label in fresh.values()]
-        connection.execute(insert(LABELS), rows)
+        rows = [vars(label) | {"condition": label.condition.value} for label in fresh.values()]
+        _insert(connection, rows)
         more = SETS.c.n_labels + len(rows)
         connection.execute(update(SETS).where(SETS.c.id == version.id).values(n_labels=more))
     return ImportResult(added=len(fresh), unchanged=unchanged, unjoined=tuple(dict.fromkeys(unjoined)))

@@ -31,6 +31,7 @@ from judge_service.domain.calibration_set import (
 from judge_service.domain.case import Case
 from judge_service.errors import Conflict, FieldProblem, InvalidInput, NotFound
 from judge_service.store import spent
+from judge_service.store.bulk import BulkInsert
 from judge_service.store.contents import content_key
 from judge_service.store.engine import Database
 from judge_service.store.spent import IS_SPENT, SET_CASES, SETS, USES
@@ -38,6 +39,7 @@ from judge_service.store.tables import LabelRow, table
 
 LABELS = table(LabelRow)
 T = TypeVar("T")
+_insert_cases = BulkInsert(SET_CASES)
 
 CHUNK = 1000
 """Cases or labels of one commit."""
@@ -435,7 +437,7 @@ def _add(connection: Connection, set_id: str, cases: Sequence[SetCase], *, write
         ).scalar_one()
         start = 0 if last is None else last + 1
         rows = [_row(version, start + place, entry) for place, entry in enumerate(fresh.values())]
-        connection.execute(insert(SET_CASES), rows)
+        _insert_cases(connection, rows)
         more = SETS.c.n_cases + len(rows)
         connection.execute(update(SETS).where(SETS.c.id == version.id).values(n_cases=more))
     return ImportResult(added=len(fresh), unchanged=unchanged)

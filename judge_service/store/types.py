@@ -6,6 +6,7 @@ lone surrogate; model replies hold all three.
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -46,17 +47,21 @@ class ExactText(TypeDecorator[str]):
     impl = Text
     cache_ok = True
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Escape what a database would refuse."""
-        if value is None or (value.isascii() and "\x00" not in value and "\x1b" not in value):
-            return value
-        return _UNSTORABLE.sub(lambda match: f"\x1b{ord(match[0]):04x}", value)
+    def bind_processor(self, dialect: Dialect) -> Callable[[str | None], str | None]:
+        """Escape what a database would refuse. Without the layers in between: it runs for nearly every column."""
+        return _storable
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
         """The string as it was."""
         if value is None or "\x1b" not in value:
             return value
         return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), value)
+
+
+def _storable(value: str | None) -> str | None:
+    if value is None or (value.isascii() and "\x00" not in value and "\x1b" not in value):
+        return value
+    return _UNSTORABLE.sub(lambda match: f"\x1b{ord(match[0]):04x}", value)
 
 
 def json_text(value: Any) -> str:
@@ -95,12 +100,16 @@ class JsonText(TypeDecorator[Any]):
     impl = Text
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], str | None]:
         """Dump. Raises ValueError for NaN or Infinity, TypeError for what is no JSON."""
-        if value is None:
-            return None
-        return value.text if isinstance(value, ReadyJson) else json_text(value)
+        return _dumped
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
         """Load."""
         return None if value is None else {} if value == "{}" else json.loads(value)
+
+
+def _dumped(value: Any) -> str | None:
+    if value is None:
+        return None
+    return value.text if isinstance(value, ReadyJson) else json_text(value)

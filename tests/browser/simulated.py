@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from judge_service.app import Service
-from judge_service.domain.calibration_set import Label, SetCase, Split, label_id
+from judge_service.domain.calibration_set import Label, SetCase, Split
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
@@ -89,9 +89,7 @@ async def _judged_set(service: Service, name: str, dataset: Dataset) -> str:
 
 
 def _label(set_id: str, case_id: str, person: str, label: str | None, *, adjudicated: bool = False) -> Label:
-    slot = (case_id, "pairwise@1", person, "blind", "human", adjudicated)
     return Label(
-        id=label_id(set_id, slot),
         set_id=set_id,
         case_id=case_id,
         rubric="pairwise@1",

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from judge_service.app import Service
-from judge_service.domain.calibration_set import Label, SetCase, Split, label_id
+from judge_service.domain.calibration_set import Label, SetCase, Split
 from judge_service.domain.case import Case
 from judge_service.domain.principal import Role
 from tests.judge_service.api.conftest import Connect
@@ -25,11 +25,9 @@ def labelled(service: Service, n: int = 60, split: Split = Split.CALIBRATION, fr
     labels = []
     for i, case in enumerate(cases):
         longer = "B" if i % 2 else "A"
-        slot = (case.id, "pairwise@1", "ann", "blind", "human", False)
         said = longer if i % 6 else {"A": "B", "B": "A"}[longer]
         labels.append(
             Label(
-                id=label_id(version.id, slot),
                 set_id=version.id,
                 case_id=case.id,
                 rubric="pairwise@1",

@@ -5,7 +5,7 @@ import httpx
 import pytest
 
 from judge_service.app import Service
-from judge_service.domain.calibration_set import Label, SetCase, Split, label_id
+from judge_service.domain.calibration_set import Label, SetCase, Split
 from judge_service.domain.case import Case
 from judge_service.domain.principal import Role
 from judge_service.reports.labelled_set import read_set, source_of
@@ -32,10 +32,8 @@ async def calibrated(service: Service, n: int = 60) -> str:
     labels = []
     for i, case in enumerate(cases):
         longer = "B" if i % 2 else "A"
-        slot = (case.id, "pairwise@1", "ann", "blind", "human", False)
         labels.append(
             Label(
-                id=label_id(version.id, slot),
                 set_id=version.id,
                 case_id=case.id,
                 rubric="pairwise@1",

@@ -12,7 +12,7 @@ import pytest
 from judge_service.app import Service
 from judge_service.backends.base import BackendFailure, Completion, Request
 from judge_service.backends.scripted import ScriptedBackend
-from judge_service.domain.calibration_set import Label, SetCase, Split, label_id
+from judge_service.domain.calibration_set import Label, SetCase, Split
 from judge_service.domain.case import Case
 from judge_service.domain.drift import DriftRecord, DriftVerdict
 from judge_service.domain.judge import Judge
@@ -88,10 +88,8 @@ def anchored(service: Service, n: int = 80, split: Split = Split.MONITORING, nam
     store.sets.add_cases(version.id, [SetCase(case=case, split=split) for case in cases])
     labels = []
     for i, case in enumerate(cases):
-        slot = (case.id, "pairwise@1", "ann", "blind", "human", False)
         labels.append(
             Label(
-                id=label_id(version.id, slot),
                 set_id=version.id,
                 case_id=case.id,
                 rubric="pairwise@1",

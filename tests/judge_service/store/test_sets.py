@@ -11,7 +11,6 @@ from judge_service.domain.calibration_set import (
     SetCase,
     Split,
     UsePurpose,
-    label_id,
     parse_reference,
 )
 from judge_service.domain.case import Case
@@ -28,7 +27,6 @@ def entry(case_id: str = "c1", answer: str = "x", split: Split = Split.DEVELOPME
 
 def label(set_id: str, case_id: str = "c1", value: str | None = "A", annotator: str = "ann", **changes: Any) -> Label:
     fields: dict[str, Any] = {
-        "id": "-",
         "set_id": set_id,
         "case_id": case_id,
         "rubric": "pairwise@1",
@@ -38,8 +36,7 @@ def label(set_id: str, case_id: str = "c1", value: str | None = "A", annotator: 
         "created_at": NOON,
         **changes,
     }
-    made = Label.model_validate(fields)
-    return made.model_copy(update={"id": label_id(set_id, made.slot)})
+    return Label.model_validate(fields)
 
 
 def test_names_and_versions(store: Store) -> None:

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from judge_service.app import Service
 from judge_service.domain.annotation import Project
-from judge_service.domain.calibration_set import Label, LabelCondition, SetCase, label_id
+from judge_service.domain.calibration_set import Label, LabelCondition, SetCase
 from judge_service.domain.case import Case
 from judge_service.domain.principal import Role
 from judge_service.domain.user import User
@@ -59,9 +59,7 @@ def opened(service: Service, n: int = 3, people: tuple[str, ...] = ("Ann", "Bob"
         for i in range(n)
     ]
     service.store.sets.add_cases(version.id, cases)
-    slot = (f"{SYSTEM}/0", "pairwise@1", "Zed", "blind", "human", False)
     label = Label(
-        id=label_id(version.id, slot),
         set_id=version.id,
         case_id=f"{SYSTEM}/0",
         rubric="pairwise@1",

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from judge_service.domain.calibration_set import Label, SetCase, Split, UsePurpose, label_id
+from judge_service.domain.calibration_set import Label, SetCase, Split, UsePurpose
 from judge_service.domain.case import Case
 from judge_service.domain.principal import Role
 from judge_service.store import Store
@@ -18,11 +18,9 @@ def labelled(store: Store, n: int, split: Split = Split.CALIBRATION) -> str:
     version = store.sets.create("pairs", "pairwise@1")
     store.sets.add_cases(version.id, [pair(number).model_copy(update={"split": split}) for number in range(n)])
     for number in range(n):
-        slot = (f"model-x/{number}", "pairwise@1", "Ann", "blind", "human", False)
         label = Label(
-            id=label_id(version.id, slot),
             set_id=version.id,
-            case_id=slot[0],
+            case_id=f"model-x/{number}",
             rubric="pairwise@1",
             annotator="Ann",
             label="A",
