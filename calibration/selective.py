@@ -69,10 +69,12 @@ def _running_totals(size: NDArray[Any], errors: NDArray[Any]) -> tuple[NDArray[A
         return np.cumsum(size, axis=-1), np.cumsum(errors, axis=-1)
     few = int(size.sum(axis=-1).max(initial=0)) < 1 << 16
     word, half = (np.uint32, 16) if few else (np.uint64, 32)
-    both = np.cumsum(size + (errors.astype(word) << half), axis=-1, dtype=word)
+    upper: NDArray[Any] = np.left_shift(errors.astype(word), half)
+    both: NDArray[Any] = np.cumsum(size + upper, axis=-1, dtype=word)
     # Every count is exact in the result: below 2**16 in single precision, below 2**32 in double.
     exact = np.float32 if few else np.float64
-    return (both & ((1 << half) - 1)).astype(exact), (both >> half).astype(exact)
+    lower: NDArray[Any] = np.bitwise_and(both, (1 << half) - 1)
+    return lower.astype(exact), np.right_shift(both, half).astype(exact)
 
 
 def _oracle(n: int, errors: int) -> float:

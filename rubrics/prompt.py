@@ -46,7 +46,14 @@ def disarm(text: str) -> str:
     A model's tokenizer may turn such strings into control tokens wherever they stand, which would let data
     close its own message. The stored case is never changed.
     """
+    if not _may_control(text):
+        return text
     return _CONTROL.sub(lambda match: match[0][0] + _WORD_JOINER + match[0][1:], text)
+
+
+def _may_control(text: str) -> bool:
+    # Every control token begins with one of these: a look that costs a twentieth of the pattern.
+    return "<" in text or "[" in text
 
 
 def control_tokens(text: str) -> tuple[str, ...]:
@@ -60,7 +67,9 @@ def suspicious(text: str) -> bool:
     Chat-control tokens, fence markers, end markers, a verdict as JSON, a line in the voice of the system. Honest texts
     about such things are marked too.
     """
-    return _CONTROL.search(text) is not None or _SUSPICIOUS.search(text) is not None
+    if _may_control(text) and _CONTROL.search(text) is not None:
+        return True
+    return any(sign in text for sign in "<:-=#") and _SUSPICIOUS.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,13 @@ _SAME = {
 # with.
 _ODD = re.compile(r"[\s\x00-\x1f\x7f`]+|[\x00-\x7f]?[^\x00-\x7f]+")
 
-_ODD_ASCII = re.compile(r"[\x00-\x1f\x7f`]|  ")
 _ASCII = dict.fromkeys((*range(32), 127)) | dict.fromkeys((*range(9, 14), *range(28, 32)), " ") | {96: "'"}
 _SPACES = re.compile(r" {2,}")
+
+
+def _is_plain(ascii_text: str) -> bool:
+    """Whether folding changes nothing but spaces at the ends."""
+    return ascii_text.isprintable() and "`" not in ascii_text and "  " not in ascii_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         # Most texts: the same result without a step a character (a property test compares the two).
-        if _ODD_ASCII.search(text) is None:
+        if _is_plain(text):
             return text.strip(" ")
         return _SPACES.sub(" ", text.translate(_ASCII)).strip(" ")
     return Folded(text).folded.strip(" ")
@@ -91,7 +95,7 @@ class Folded:
         return self._folded or ""
 
     def _fold(self) -> None:
-        if self.text.isascii() and _ODD_ASCII.search(self.text) is None:
+        if self.text.isascii() and _is_plain(self.text):
             self._folded = self.text
             self._starts, self._ends = range(len(self.text)), range(1, len(self.text) + 1)
         else:

@@ -43,11 +43,11 @@ _CLOSING = _words(
 )
 
 _ORDINAL = re.compile(r"(?:^|\s|[(\[\"'„“«])(?:(?P<lead>[^\W\d_]+)\s+)?\d{1,3}\.\s*$")
-_LAST_WORD = re.compile(r"([^\W\d_][\w.]*)\.\s*$")
+_LAST_WORD = re.compile(r"([^\W\d_][\w.]*)\.$")
 _FIRST_WORD = re.compile(r"[^\W\d_]+")
 _PORTION = 10_000
 _MAY_END = re.compile(r"[.!?]\s+|[。！？]")
-_LIST_NUMBER = re.compile(r"(?:^|\n)[ \t]*(?:\d{1,3}|[^\W\d_])[.)]\s*$")
+_LIST_NUMBER = re.compile(r"[ \t]*(?:\d{1,3}|[^\W\d_])[.)]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +103,18 @@ def _chunks(part: str) -> Iterator[str]:
 
 def _belongs(previous: str, piece: str) -> bool:
     """Was the cut between two neighbours none? Then they are one sentence."""
-    if _LIST_NUMBER.search(previous):
+    # Only the end of it is looked at: each pattern searched through every sentence would cost more than the cuts.
+    ended = previous.rstrip()
+    if ended.endswith((".", ")")) and _LIST_NUMBER.fullmatch(ended.rpartition("\n")[2]):
         return True
+    if not ended.endswith("."):
+        return False
     first = _FIRST_WORD.match(piece.lstrip())
     following = first[0] if first else ""
-    if ordinal := _ORDINAL.search(previous):
+    if ended[-2:-1].isdigit() and (ordinal := _ORDINAL.search(previous)):
         lead = (ordinal["lead"] or "").lower()
         return following.lower() in _MONTHS or lead in _ORDINAL_LEADS or following[:1].islower()
-    word = _LAST_WORD.search(previous)
+    word = _LAST_WORD.search(ended.rsplit(None, 1)[-1])
     if word is None:
         return False
     token = word[1].lower()

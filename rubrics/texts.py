@@ -14,6 +14,9 @@ from rubrics.records import unicode_only
 
 # Characters of other categories that draw nothing: fillers of Hangul and Khmer, the empty Braille cell.
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_BREAKS = re.compile(
+    r"[\s\x00-\x1f\x7f\x85\u2028\u2029]*[\n\r\t\v\f\x1c-\x1e\x85\u2028\u2029][\s\x00-\x1f]*"
+)
 
 
 def is_blank(text: str | None) -> bool:
@@ -28,14 +31,14 @@ def is_blank(text: str | None) -> bool:
 
 def says_nothing(text: str) -> bool:
     """True when `text` holds no letter and no digit of any script, so it can state nothing."""
-    return not any(unicodedata.category(char)[0] in "LN" for char in text)
+    # Most texts begin with a letter: one look decides.
+    return not text[:1].isalnum() and not any(unicodedata.category(char)[0] in "LN" for char in text)
 
 
 def one_line(text: str) -> str:
     """`text` with every run of line breaks and tabs made one space, for lists with one item a line."""
-    return re.sub(
-        r"[\s\x00-\x1f\x7f\x85\u2028\u2029]*[\n\r\t\v\f\x1c-\x1e\x85\u2028\u2029][\s\x00-\x1f]*", " ", text
-    ).strip()
+    # What can be printed holds none of them.
+    return (text if text.isprintable() else _BREAKS.sub(" ", text)).strip()
 
 
 class Passage(BaseModel):

@@ -121,7 +121,8 @@ class Asker:
         attempt, failures, waited, grown = 0, 0, 0.0, False
         while True:
             attempt += 1
-            request = replace(request, subject=replace(subject, attempt=attempt))
+            if attempt > 1:
+                request = replace(request, subject=replace(subject, attempt=attempt))
             call, reply, failure = await self._once(request, prompt_hash, attempt, waited, key)
             self.calls.append(call)
             if reply is not None:

@@ -22,7 +22,7 @@ from rubrics.records import Order
 
 def storable(text: str) -> str:
     """`text` with lone surrogates spelled out: they cannot be written as UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def hash_of(ask: Ask) -> str:

@@ -89,7 +89,10 @@ def _load(text: str) -> Any:
     # The C scanner recurses on nesting; the count of brackets is a cheap bound that spares the exact look.
     if text.count("{") + text.count("[") > _MAX_DEPTH and _depth(text) > _MAX_DEPTH:
         raise ValueError("nested too deeply")
-    return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    return _decode(text)
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant).decode
 
 
 def _candidates(raw: str) -> Iterator[tuple[ReadAs, int, int]]:
@@ -142,7 +145,11 @@ def _schema_problem(error: ValidationError, items: frozenset[str]) -> ReplyProbl
 
 def _same_types(given: Any, read: Any) -> bool:
     """Whether nothing was converted: Python takes 87.0 for 87 and false for 0 where only equality is checked."""
-    if isinstance(given, dict) and isinstance(read, dict):
+    if isinstance(given, dict):
+        if isinstance(read, BaseModel):
+            read = vars(read) | (read.model_extra or {})
+        elif not isinstance(read, dict):
+            return False
         return all(_same_types(value, read.get(key)) for key, value in given.items())
     if isinstance(given, list) and isinstance(read, list | tuple):
         return len(given) == len(read) and all(map(_same_types, given, read))
@@ -180,7 +187,7 @@ def read_json(raw: str, constraint: JsonConstraint, items: frozenset[str] = froz
             raise _schema_problem(error, items) from None
         except (ValueError, RecursionError, OverflowError):
             raise ReplyProblem(JudgeErrorReason.SCHEMA_ERROR, "the reply could not be validated") from None
-        if not _same_types(value, validated.model_dump()):
+        if not _same_types(value, validated):
             raise ReplyProblem(JudgeErrorReason.SCHEMA_ERROR, "the reply has a value of the wrong type")
         return ReadReply(validated, read_as, start, end)
     raise ReplyProblem(JudgeErrorReason.PARSE_ERROR, "the reply is not one JSON object")
