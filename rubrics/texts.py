@@ -14,9 +14,7 @@ from rubrics.records import unicode_only
 
 # Characters of other categories that draw nothing: fillers of Hangul and Khmer, the empty Braille cell.
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-_BREAKS = re.compile(
-    r"[\s\x00-\x1f\x7f\x85\u2028\u2029]*[\n\r\t\v\f\x1c-\x1e\x85\u2028\u2029][\s\x00-\x1f]*"
-)
+_BREAKS = re.compile(r"[\s\x00-\x1f\x7f\x85\u2028\u2029]*[\n\r\t\v\f\x1c-\x1e\x85\u2028\u2029][\s\x00-\x1f]*")
 
 
 def is_blank(text: str | None) -> bool:
