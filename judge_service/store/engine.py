@@ -190,7 +190,11 @@ class Database:
         Answered on the calling thread within microseconds, so that an event loop may ask: an SQLite file only, and
         never after waiting for a lock. False means "look with `read`".
         """
-        if not self.is_sqlite or not self._glancing.acquire(blocking=False):
+        if not self.is_sqlite:
+            return False
+        if self._loop_writer is not None and (said := self._loop_writer.lacks(query, key)) is not None:
+            return said
+        if not self._glancing.acquire(blocking=False):
             return False
         try:
             if self._glance is None:
@@ -211,12 +215,12 @@ class Database:
     def _open_loop_connection(self) -> Connection:
         connection = self.engine.connect()
         connection.detach()
-        driver = connection.connection.driver_connection
-        if isinstance(driver, sqlite3.Connection):
-            driver.execute("PRAGMA busy_timeout=0")
-            driver.execute("PRAGMA synchronous=NORMAL")
-            # The settler moves the log's pages; here only when they come faster than it can, so that the log ends.
-            driver.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
+        driver = connection.connection.cursor()
+        driver.execute("PRAGMA busy_timeout=0")
+        driver.execute("PRAGMA synchronous=NORMAL")
+        # The settler moves the log's pages; here only when they come faster than it can, so that the log ends.
+        driver.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
+        driver.close()
         return connection.execution_options(judge_service_write=True)
 
     def _open_glance(self) -> PoolProxiedConnection:

@@ -1,6 +1,7 @@
 """Writes of an event loop: one commit for what comes together, and nothing lost where that does not go well."""
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, event, text
 
 from judge_service.errors import StoreError
-from judge_service.store.engine import Database, parse_url
+from judge_service.store.engine import LOG_PAGES, Database, parse_url
 
 
 @pytest.fixture
@@ -128,3 +129,29 @@ async def test_what_a_file_surely_lacks_is_told_at_once(database: Database) -> N
     await database.submit_async(add, "a", swift=True)
     assert not database.lacks(query, "a")
     assert not database.lacks("SELECT 1 FROM nowhere WHERE name = ?", "a")
+
+
+async def test_the_loop_waits_for_no_lock_and_no_disk(database: Database) -> None:
+    settings = ("busy_timeout", "synchronous", "wal_autocheckpoint")
+
+    def look(connection: Connection, items: Sequence[str]) -> list[list[int]]:
+        return [[connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in items]]
+
+    # NORMAL: the settler, not the commit, waits for the disk.
+    assert await database.submit_async(lambda connection, _: look(connection, settings), "-", swift=True) == [
+        0,
+        1,
+        LOG_PAGES,
+    ]
+
+
+async def test_what_another_process_wrote_is_not_lacking(database: Database, tmp_path: Path) -> None:
+    query = "SELECT 1 FROM rows WHERE name = ?"
+    await database.submit_async(add, "a", swift=True)
+    with contextlib.closing(sqlite3.connect(tmp_path / "x.sqlite3", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("INSERT INTO rows VALUES ('b')")
+        assert database.lacks(query, "b")
+        other.execute("COMMIT")
+    assert not database.lacks(query, "b")
+    assert await database.submit_async(add, "c", swift=True) == "C"
