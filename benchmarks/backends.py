@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 from judge_service.backends.base import Backend, Request  # noqa: E402
 from judge_service.backends.catalog import BackendPool  # noqa: E402
 from judge_service.domain.judge import Judge  # noqa: E402
+from judge_service.heap import settle_heap  # noqa: E402
 from judge_service.settings import Settings  # noqa: E402
 from tests.support.asks import extract_ask, request, verify_ask  # noqa: E402
 
@@ -57,10 +58,11 @@ async def run(backend: Backend, cases: int, at_once: int) -> tuple[float, float]
 
 
 async def worker_once(backend: Backend, pair: tuple[Request, Request]) -> None:
-    """Load SDKs and open connections before the clock starts."""
+    """Load SDKs and open connections before the clock starts, and settle the heap as `serve` does."""
     for _ in range(20):
         for asked in pair:
             await backend.complete(asked)
+    settle_heap()
 
 
 def cpu_s() -> float:

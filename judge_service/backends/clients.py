@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from judge_service.backends.base import BackendFailure
-from judge_service.backends.transport import ChatAnswer, ChatRequest, ProviderOptions, check_base_url, resolve
+from judge_service.backends.transport import ChatAnswer, ChatRequest, ProviderOptions, check_base_url
 from judge_service.domain.outcome import JudgeErrorReason
 from judge_service.errors import MissingDependency
 
@@ -17,8 +17,6 @@ NO_KEY = "none"
 """Sent to servers that want no key: the client insists on one."""
 
 OPENAI_URL = "https://api.openai.com/v1"
-
-POOL = {"max_connections": 1000, "max_keepalive_connections": 100}
 
 
 def open_client(options: ProviderOptions, key: str | None) -> Any:
@@ -28,41 +26,15 @@ def open_client(options: ProviderOptions, key: str | None) -> Any:
         import openai
     except ImportError as error:  # pragma: no cover - declared dependencies
         raise MissingDependency(f"The package {error.name} is missing: pip install openai") from error
-    http = httpx2.AsyncClient(follow_redirects=False, limits=httpx2.Limits(**POOL), timeout=None)
-    _guard(http, allow_private=options.allow_private)
+    from judge_service.backends.connections import CheckedTransport
+
+    http = httpx2.AsyncClient(follow_redirects=False, timeout=None)
+    # Set here and not handed in, which would turn off the proxies of the environment. A test shows that a refused host
+    # gets no connection.
+    http._transport = CheckedTransport(allow_private=options.allow_private)
     return openai.AsyncOpenAI(
         api_key=key or NO_KEY, base_url=options.base_url, max_retries=0, timeout=None, http_client=http
     )
-
-
-def _guard(http: Any, *, allow_private: bool) -> None:
-    import httpcore2
-
-    class CheckedBackend(httpcore2.AsyncNetworkBackend):
-        """Connects to addresses that were checked after resolving, so that the name cannot point elsewhere since."""
-
-        def __init__(self, inner: Any) -> None:
-            self._inner = inner
-
-        async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> Any:
-            addresses = await resolve(host, port, allow_private=allow_private)
-            failure: Exception = httpcore2.ConnectError("the host has no address")
-            for address in addresses:
-                try:
-                    return await self._inner.connect_tcp(address, port, *args, **kwargs)
-                except httpcore2.ConnectError as error:
-                    failure = error
-            raise failure
-
-        async def connect_unix_socket(self, path: str, *args: Any, **kwargs: Any) -> Any:
-            raise httpcore2.ConnectError("unix sockets are not used")
-
-        async def sleep(self, seconds: float) -> None:
-            await self._inner.sleep(seconds)
-
-    # httpx2 has no public way to hand a network backend through; a test shows that a refused host gets no connection.
-    pool = http._transport._pool
-    pool._network_backend = CheckedBackend(pool._network_backend)
 
 
 class LiteLLMTransport:
