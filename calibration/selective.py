@@ -60,14 +60,14 @@ def _aurc(size: NDArray[Any], errors: NDArray[Any], ties: str) -> Floats:
         # Sums of 1/(before + t) and t/(before + t) over the places t = 1..size of the block.
         harmonic = digamma(accepted + 1) - digamma(before + 1)
         summed = wrong_before * harmonic + errors / np.maximum(size, 1) * (size - before * harmonic)
-    return np.asarray(summed.sum(axis=-1) / size.sum(axis=-1))
+    return np.asarray(summed.sum(axis=-1) / accepted[..., -1])
 
 
 def _running_totals(size: NDArray[Any], errors: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Totals of both up to each block. Counts take one pass, with the errors in the upper half of a word."""
     if size.dtype.kind != "u":
         return np.cumsum(size, axis=-1), np.cumsum(errors, axis=-1)
-    few = int(size.sum(axis=-1).max(initial=0)) < 1 << 16
+    few = int(size.sum(axis=-1, dtype=np.uint32).max(initial=0)) < 1 << 16
     word, half = (np.uint32, 16) if few else (np.uint64, 32)
     upper: NDArray[Any] = np.left_shift(errors.astype(word), half)
     both: NDArray[Any] = np.cumsum(size + upper, axis=-1, dtype=word)
