@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from judge_service.domain.calibration_set import ImportResult, Label, LabelCondition, SetCase, SetVersion, Spent, Split
 from judge_service.domain.canonical import content_hash
 from judge_service.domain.case import Case
-from judge_service.errors import FieldProblem, InvalidInput
+from judge_service.errors import FieldProblem, InvalidInput, StoreError
 from judge_service.files.checks import Ids, Problems
 from judge_service.files.rows import FileKind, Row
 from judge_service.files.source import Source
@@ -93,12 +93,19 @@ class _Kept:
         self._file.close()
 
     def add(self, batch: Sequence[_Item]) -> None:
-        """Keep a batch, fresh from reading. Bare fields: the records themselves would take five times as long."""
+        """Keep a batch, fresh from reading. Raises StoreError where there is no room.
+
+        Bare fields: the records themselves would take five times as long.
+        """
         bare = [
             (vars(item.entry.case), item.entry.split, item.entry.source_line, [vars(label) for label in item.labels])
             for item in batch
         ]
-        pickle.dump(bare, self._file, pickle.HIGHEST_PROTOCOL)
+        try:
+            pickle.dump(bare, self._file, pickle.HIGHEST_PROTOCOL)
+        except OSError as error:
+            folder = tempfile.gettempdir()
+            raise StoreError(f"There is no room in {folder} ({error.strerror}): nothing was imported.") from error
 
     def __iter__(self) -> Iterator[list[_Item]]:
         """The batches, as they were added."""

@@ -106,6 +106,18 @@ def test_resampled_curves_agree_with_the_plain_bootstrap() -> None:
         assert estimate.high == pytest.approx(np.quantile(replicates, 0.975), abs=close)
 
 
+@pytest.mark.parametrize(("cases", "size", "resamples"), [(900, 3, 20), (66_000, 2, 3)])
+def test_resampled_curves_of_groups_count_exactly_however_many_cases(cases: int, size: int, resamples: int) -> None:
+    chance = np.random.default_rng(3)
+    stated = chance.uniform(0.3, 1, cases)
+    correct = (chance.random(cases) < stated).astype(int)
+    groups = (np.arange(cases) // size).tolist()
+    resampler = Resampler(cases, groups, resamples=resamples)
+    found = aurc(Forecasts.of(stated, correct, groups=groups), resampler=resampler)
+    replicates = bootstrap(lambda drawn: aurc(Forecasts.of(stated[drawn], correct[drawn])).value, resampler)
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(replicates, [0.025, 0.975])), rel=1e-5)
+
+
 def test_perfect_and_constant_judges_have_no_interval_of_zero_width() -> None:
     human = ["yes", "no"] * 20
     perfect = Agreement(PairedLabels.of(human, human, ("yes", "no")), Resampler(40, resamples=300))

@@ -1,10 +1,12 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import BinaryIO
 
 import pytest
 
 from judge_service.domain.calibration_set import ImportResult, LabelCondition, Split
-from judge_service.errors import Conflict, InvalidInput, NotFound
+from judge_service.errors import Conflict, InvalidInput, NotFound, StoreError
 from judge_service.files.source import Source
 from judge_service.sets.importing import ImportOptions, import_cases, import_labels
 from judge_service.store import Store
@@ -41,6 +43,31 @@ def test_a_doubled_id_refuses_the_file_with_both_lines(store: Store, file: MakeF
     assert problem.path == "line 4: id"
     assert "at line 2" in problem.message
     assert store.sets.get("d3").n_cases == 0
+
+
+def test_what_was_found_good_is_what_is_stored(lite: Store, file: MakeFile) -> None:
+    given = file([pair("a", "A"), pair("b", "B")])
+    opened = []
+
+    def once() -> BinaryIO:
+        opened.append(given.name)
+        return given.open()
+
+    lite.sets.create("s", "pairwise@1")
+    done = import_cases(lite, "s", replace(given, open=once))
+    assert (done.cases, done.labels, opened) == (ImportResult(added=2), ImportResult(added=2), ["file.jsonl"])
+    assert [(label.case_id, label.label) for label in lite.labels.of("s@1")] == [("a", "A"), ("b", "B")]
+
+
+def test_no_room_for_what_was_read_stores_nothing(lite: Store, file: MakeFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("judge_service.sets.importing.pickle.dump", full)
+    lite.sets.create("s", "pairwise@1")
+    with pytest.raises(StoreError, match="No space left on device"):
+        import_cases(lite, "s", file([pair("a")]))
+    assert lite.sets.get("s").n_cases == 0
 
 
 def test_another_label_by_the_same_annotator_is_refused(store: Store, file: MakeFile) -> None:
