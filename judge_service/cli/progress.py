@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from judge_service.runs.progress import Progress
@@ -58,6 +58,34 @@ def progress_bar(title: str, total: int, console: Console) -> Iterator[Callable[
             bar.update(
                 task, completed=progress.n_done, rate=rate, outcomes=outcomes(progress.outcomes), spent=spent(progress)
             )
+
+        yield show
+
+
+@contextmanager
+def stepping(unit: str, console: Console) -> Iterator[Callable[[str, int], None]]:
+    """A bar a step, told how many have been through it; the first says how many there are.
+
+    Where there is no terminal, nothing moves and nothing is written.
+    """
+    bar = Bar(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        TextColumn(f"{{task.completed:,.0f}} {unit}", markup=False),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    tasks: dict[str, TaskID] = {}
+    with bar:
+
+        def show(step: str, done: int) -> None:
+            if step not in tasks:
+                total = max((task.completed for task in bar.tasks), default=None)
+                for task in bar.tasks:
+                    bar.update(task.id, total=task.completed)
+                tasks[step] = bar.add_task(step, total=total)
+            bar.update(tasks[step], completed=done)
 
         yield show
 

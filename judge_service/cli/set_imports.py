@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from judge_service.cli.console import note, out, say_json
+from judge_service.cli.console import err, note, out, say_json
 from judge_service.cli.opened import with_store
 from judge_service.cli.options import DatabaseOption, JsonOption, settings_for
 from judge_service.cli.set_files import (
@@ -65,6 +65,7 @@ def import_file(
     """Import cases, and the labels in their rows. The same file again changes nothing."""
 
     def work(store: "Store") -> Any:
+        from judge_service.cli.progress import stepping
         from judge_service.domain.calibration_set import LabelCondition, Split
         from judge_service.heap import settle_heap
         from judge_service.sets.importing import ImportOptions, import_cases
@@ -81,7 +82,8 @@ def import_file(
             kind="model" if by_model else "human",
             answers=None if answers is None else source_of(answers, None, encoding, delimiter),
         )
-        return import_cases(store, name, source_of(file, kind, encoding, delimiter), options)
+        with stepping("cases", err()) as show:
+            return import_cases(store, name, source_of(file, kind, encoding, delimiter), options, on_progress=show)
 
     done = with_store(database, work)
     if as_json:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -34,6 +34,9 @@ MOST_UNJOINED = 1000
 """How many ids that belong to no case are listed; more are counted only."""
 BATCH = 1000
 """Cases, or labels, handed to the store at once."""
+
+OnProgress = Callable[[Literal["checked", "stored"], int], None]
+"""Told the step and how many cases have been through it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,7 @@ def import_cases(
     options: ImportOptions | None = None,
     *,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Imported:
     """Import cases with the labels in their rows into an open set.
 
@@ -148,11 +151,11 @@ def _import_cases(
     source: Source,
     options: ImportOptions,
     now: datetime,
-    on_progress: Callable[[int], None] | None,
+    on_progress: OnProgress | None,
 ) -> Imported:
     reading = _Reading(version, source, options, now)
     with _Kept() as kept:
-        cases, labels = _check(store, version, reading, kept)
+        cases, labels = _check(store, version, reading, kept, on_progress)
         if not _any(cases, labels):
             raise _nothing(source)
         # Else everything is there already.
@@ -170,8 +173,14 @@ def _import_cases(
     )
 
 
-def _check(store: Store, version: SetVersion, reading: "_Reading", kept: "_Kept") -> tuple[ImportResult, ImportResult]:
-    cases, labels = ImportResult(), ImportResult()
+def _check(
+    store: Store,
+    version: SetVersion,
+    reading: "_Reading",
+    kept: "_Kept",
+    on_progress: OnProgress | None,
+) -> tuple[ImportResult, ImportResult]:
+    cases, labels, done = ImportResult(), ImportResult(), 0
     for batch in _batches(reading.items()):
         cases += store.sets.add_cases(version.id, [item.entry for item in batch], check=True)
         made = [label for item in batch for label in item.labels]
@@ -179,6 +188,9 @@ def _check(store: Store, version: SetVersion, reading: "_Reading", kept: "_Kept"
             # That their cases are not stored yet is no fault of theirs.
             labels += store.labels.add(version.id, made, check=True).model_copy(update={"unjoined": ()})
         kept.add(batch)
+        done += len(batch)
+        if on_progress is not None:
+            on_progress("checked", done)
     return cases, labels
 
 
@@ -187,7 +199,7 @@ def _store(
     version: SetVersion,
     reading: "_Reading",
     kept: "_Kept",
-    on_progress: Callable[[int], None] | None,
+    on_progress: OnProgress | None,
 ) -> tuple[ImportResult, ImportResult]:
     if version.rubric is None and reading.answered is not None:
         store.sets.settle_rubric(version.id, reading.answered)
@@ -199,7 +211,7 @@ def _store(
             labels += store.labels.add(version.id, made)
         done += len(batch)
         if on_progress is not None:
-            on_progress(done)
+            on_progress("stored", done)
     return cases, labels
 
 

@@ -53,8 +53,10 @@ def test_what_was_found_good_is_what_is_stored(lite: Store, file: MakeFile) -> N
         opened.append(given.name)
         return given.open()
 
+    told: list[tuple[str, int]] = []
     lite.sets.create("s", "pairwise@1")
-    done = import_cases(lite, "s", replace(given, open=once))
+    done = import_cases(lite, "s", replace(given, open=once), on_progress=lambda *step: told.append(step))
+    assert told == [("checked", 2), ("stored", 2)]
     assert (done.cases, done.labels, opened) == (ImportResult(added=2), ImportResult(added=2), ["file.jsonl"])
     assert [(label.case_id, label.label) for label in lite.labels.of("s@1")] == [("a", "A"), ("b", "B")]
 
