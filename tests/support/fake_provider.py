@@ -47,7 +47,8 @@ class Reply:
     """One answer. `content` None lets the server fill the schema. `body` replaces the whole JSON body.
 
     `hang`: `headers` never answers, `body` sends headers and half of the body and then nothing, `drip` sends one byte
-    every `drip_s` for ever, `close` ends the connection after half of the body. `model` None echoes the request's.
+    every `drip_s` for ever, `close` ends the connection after half of the body, `gone` before the first byte. `model`
+    None echoes the request's.
     """
 
     content: str | None = None
@@ -295,6 +296,8 @@ class FakeProvider:
             await asyncio.to_thread(hold.wait, 120)
         if reply.hang == "headers":
             await reader.read()  # until the client gives up
+            return False
+        if reply.hang == "gone":
             return False
         if reply.hang is None:
             await self._send(writer, reply, body)

@@ -103,6 +103,7 @@ FAULTS = {
     "filter azure": (fake.content_filter_400("azure"), JudgeErrorReason.CONTENT_FILTERED, False, None, False),
     "filter custom": (fake.content_filter_400("custom"), JudgeErrorReason.CONTENT_FILTERED, False, None, False),
     "cut body": (fake.hanging("close"), JudgeErrorReason.PROVIDER_ERROR, True, None, False),
+    "no byte": (fake.hanging("gone"), JudgeErrorReason.PROVIDER_ERROR, True, None, False),
     "redirect": (
         fake.error(302, "moved", Location="http://127.0.0.1:9/elsewhere"),
         JudgeErrorReason.PROVIDER_ERROR,
