@@ -231,6 +231,12 @@ def describe(rubric: str, judge: str, cases: Sequence[Labelled], judgments: Sequ
     return "\n".join(lines)
 
 
+def told(judgment: Judgment) -> str:
+    """What may tell two judgments of one case apart: its outcome, and each call's attempt and failure."""
+    calls = (f"{call.attempt} {call.error.reason.value if call.error else 'answered'}" for call in judgment.calls)
+    return f"{judgment.outcome.value} ({', '.join(calls)})"
+
+
 def main() -> None:
     """Print the figures."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -258,6 +264,9 @@ def main() -> None:
                 again = asyncio.run(judge_all(rubric, judge, cases))
                 same = sum(comparable(a) == comparable(b) for a, b in zip(judgments, again, strict=True))
                 print(f"  judged again, byte-identical: {share(same, len(cases))}", flush=True)
+                for first, second in zip(judgments, again, strict=True):
+                    if comparable(first) != comparable(second):
+                        print(f"  differs: {first.case_id}: {told(first)} / {told(second)}", flush=True)
             if given.twice or given.cached:
                 kept = asyncio.run(judge_all(rubric, judge, cases, cache))
                 asked = sum(not call.cached for judgment in kept for call in judgment.calls)
