@@ -21,7 +21,7 @@ from judge_service.annotation.adjudication import to_adjudicate, waiting
 from judge_service.annotation.estimates import estimates
 from judge_service.annotation.quality import quality
 from judge_service.domain.annotation import Project, case_token
-from judge_service.domain.calibration_set import Label, label_id
+from judge_service.domain.calibration_set import Label
 from judge_service.store import Store
 from judge_service.store.places import ASSIGNMENTS
 from judge_service.store.projects import MEMBERS, ORDERS, PROJECT_CASES
@@ -42,10 +42,8 @@ def labelled(store: Store, cases: int) -> Project:
     for number, member in enumerate(members):
         for place, case_id in enumerate(ids):
             label, at = said(place, number), start + timedelta(seconds=place)
-            slot = (case_id, project.rubric, member.name, "blind", "human", False)
             labels.append(
                 Label(
-                    id=label_id(project.set_id, slot),
                     set_id=project.set_id,
                     case_id=case_id,
                     rubric=project.rubric,
