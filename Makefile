@@ -60,7 +60,7 @@ explore: $(VENV)/.dev
 test-netcal:
 	$(PYTHON) -m venv $(VENV)-netcal
 	$(VENV)-netcal/bin/python -m pip install --quiet --disable-pip-version-check -e .[netcal] pytest pytest-asyncio
-	$(VENV)-netcal/bin/python -m pytest -o addopts= -o filterwarnings= tests/netcal
+	$(VENV)-netcal/bin/python -m pytest -o addopts= -o filterwarnings= --confcutdir tests/netcal tests/netcal
 
 lock:
 	uv pip compile pyproject.toml --extra build --universal --python-version 3.11 --generate-hashes --no-annotate \
