@@ -28,10 +28,12 @@ def open_client(options: ProviderOptions, key: str | None) -> Any:
         raise MissingDependency(f"The package {error.name} is missing: pip install openai") from error
     from judge_service.backends.connections import CheckedTransport
 
-    http = httpx2.AsyncClient(follow_redirects=False, timeout=None)
+    # One for both: reading the trusted certificates takes a tenth of a second.
+    certificates = httpx2.create_ssl_context()
+    http = httpx2.AsyncClient(follow_redirects=False, timeout=None, verify=certificates)
     # Set here and not handed in, which would turn off the proxies of the environment. A test shows that a refused host
     # gets no connection.
-    http._transport = CheckedTransport(allow_private=options.allow_private)
+    http._transport = CheckedTransport(certificates, allow_private=options.allow_private)
     return openai.AsyncOpenAI(
         api_key=key or NO_KEY, base_url=options.base_url, max_retries=0, timeout=None, http_client=http
     )

@@ -6,6 +6,7 @@ twice the CPU a call (`benchmarks/backends.py`). Imported with the SDK, not befo
 
 import contextlib
 import socket
+import ssl
 from collections.abc import AsyncIterator, Iterator
 
 import aiohttp
@@ -53,18 +54,18 @@ class CheckedResolver(AbstractResolver):
 class CheckedTransport(AiohttpTransport):
     """A transport for an `httpx2.AsyncClient`. What broke off is told apart from what took too long."""
 
-    def __init__(self, *, allow_private: bool) -> None:
+    def __init__(self, certificates: ssl.SSLContext, *, allow_private: bool) -> None:
         def session() -> aiohttp.ClientSession:
             connector = aiohttp.TCPConnector(
                 limit=MOST_CONNECTIONS,
                 keepalive_timeout=IDLE_S,
                 resolver=CheckedResolver(allow_private=allow_private),
                 use_dns_cache=False,
-                ssl=self.ssl_context,
+                ssl=certificates,
             )
             return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
 
-        super().__init__(client=session)
+        super().__init__(verify=certificates, client=session)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """One exchange on one connection; no redirect, no repetition."""

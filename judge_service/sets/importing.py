@@ -7,7 +7,7 @@ refused file is stored. Both steps stream, so memory does not grow with the file
 import pickle
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
@@ -35,7 +35,8 @@ MOST_UNJOINED = 1000
 BATCH = 1000
 """Cases, or labels, handed to the store at once."""
 
-OnProgress = Callable[[Literal["checked", "stored"], int], None]
+Step = Literal["checked", "stored"]
+OnProgress = Callable[[Step, int], None]
 """Told the step and how many cases have been through it."""
 
 
@@ -95,8 +96,14 @@ class _Kept:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def add(self, batch: Sequence[_Item]) -> None:
-        """Keep a batch, fresh from reading. Raises StoreError where there is no room.
+    def keeping(self, batches: Iterable[list[_Item]]) -> Iterator[list[_Item]]:
+        """The batches, each kept before it is handed on. Raises StoreError where there is no room."""
+        for batch in batches:
+            self._add(batch)
+            yield batch
+
+    def _add(self, batch: Sequence[_Item]) -> None:
+        """Keep a batch, fresh from reading.
 
         Bare fields: the records themselves would take five times as long.
         """
@@ -155,12 +162,14 @@ def _import_cases(
 ) -> Imported:
     reading = _Reading(version, source, options, now)
     with _Kept() as kept:
-        cases, labels = _check(store, version, reading, kept, on_progress)
+        cases, labels = _pass(store, version.id, kept.keeping(_batches(reading.items())), "checked", on_progress)
         if not _any(cases, labels):
             raise _nothing(source)
         # Else everything is there already.
         if cases.added or labels.added:
-            cases, labels = _store(store, version, reading, kept, on_progress)
+            if version.rubric is None and reading.answered is not None:
+                store.sets.settle_rubric(version.id, reading.answered)
+            cases, labels = _pass(store, version.id, kept, "stored", on_progress)
     return Imported(
         set_id=version.id,
         file=source.name,
@@ -173,45 +182,20 @@ def _import_cases(
     )
 
 
-def _check(
-    store: Store,
-    version: SetVersion,
-    reading: "_Reading",
-    kept: "_Kept",
-    on_progress: OnProgress | None,
+def _pass(
+    store: Store, set_id: str, batches: Iterable[list[_Item]], step: Step, on_progress: OnProgress | None
 ) -> tuple[ImportResult, ImportResult]:
     cases, labels, done = ImportResult(), ImportResult(), 0
-    for batch in _batches(reading.items()):
-        cases += store.sets.add_cases(version.id, [item.entry for item in batch], check=True)
+    check = step == "checked"
+    for batch in batches:
+        cases += store.sets.add_cases(set_id, [item.entry for item in batch], check=check)
         made = [label for item in batch for label in item.labels]
         if made:
-            # That their cases are not stored yet is no fault of theirs.
-            labels += store.labels.add(version.id, made, check=True).model_copy(update={"unjoined": ()})
-        kept.add(batch)
+            # They came with their cases: where a case seems to be missing, it is not stored yet.
+            labels += store.labels.add(set_id, made, check=check).model_copy(update={"unjoined": ()})
         done += len(batch)
         if on_progress is not None:
-            on_progress("checked", done)
-    return cases, labels
-
-
-def _store(
-    store: Store,
-    version: SetVersion,
-    reading: "_Reading",
-    kept: "_Kept",
-    on_progress: OnProgress | None,
-) -> tuple[ImportResult, ImportResult]:
-    if version.rubric is None and reading.answered is not None:
-        store.sets.settle_rubric(version.id, reading.answered)
-    cases, labels, done = ImportResult(), ImportResult(), 0
-    for batch in kept:
-        cases += store.sets.add_cases(version.id, [item.entry for item in batch])
-        made = [label for item in batch for label in item.labels]
-        if made:
-            labels += store.labels.add(version.id, made)
-        done += len(batch)
-        if on_progress is not None:
-            on_progress("stored", done)
+            on_progress(step, done)
     return cases, labels
 
 

@@ -190,11 +190,7 @@ class Database:
         Answered on the calling thread within microseconds, so that an event loop may ask: an SQLite file only, and
         never after waiting for a lock. False means "look with `read`".
         """
-        if not self.is_sqlite:
-            return False
-        if self._loop_writer is not None and (said := self._loop_writer.lacks(query, key)) is not None:
-            return said
-        if not self._glancing.acquire(blocking=False):
+        if not self.is_sqlite or not self._glancing.acquire(blocking=False):
             return False
         try:
             if self._glance is None:

@@ -6,9 +6,7 @@ at once (a lock, a fault, a bad item) goes to the writer's thread, which repeats
 """
 
 import asyncio
-import contextlib
 import logging
-import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -72,25 +70,6 @@ class LoopWriter:
                 self._due_later = True
                 loop.call_later(LATER_S, self._turn, loop)
         return future
-
-    def lacks(self, query: str, key: str) -> bool | None:
-        """`Database.lacks` on the connection that writes; None where that is not there or not free.
-
-        SQLite throws a connection's pages away when another one has written, so a connection of its own would read
-        them from the files again after every commit.
-        """
-        if not self._lock.acquire(blocking=False):
-            return None
-        try:
-            if self._connection is None:
-                return None
-            with contextlib.closing(self._connection.connection.cursor()) as cursor:
-                cursor.execute(query, (key,))
-                return cursor.fetchone() is None
-        except (sqlite3.Error, SQLAlchemyError):
-            return None
-        finally:
-            self._lock.release()
 
     def close(self) -> None:
         """Leave to the writer what was not committed yet, and close. Safe to call twice."""

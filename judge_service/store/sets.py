@@ -42,7 +42,7 @@ T = TypeVar("T")
 _insert_cases = BulkInsert(SET_CASES)
 
 CHUNK = 1000
-"""Cases or labels of one commit."""
+"""Cases of one commit."""
 PAGE = 500
 """Rows asked for at once: below every database's limit of parameters."""
 MOST_DIFFERENCES = 20
