@@ -9,7 +9,6 @@ Prints wall time over the bound.
 """
 
 import argparse
-import asyncio
 import tempfile
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ from benchmarks.judging import reply
 from benchmarks.runs import CALLS, pairs
 from judge_service.backends.catalog import BackendPool
 from judge_service.backends.scripted import ScriptedBackend
+from judge_service.cli.loop import run_loop
 from judge_service.domain.judge import Judge, Limits
 from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Roster
@@ -54,8 +54,8 @@ def main() -> None:
         n = concurrency * given.rounds // given.calls
         bound = n * given.calls * LATENCY_S / concurrency
         with tempfile.TemporaryDirectory() as folder, Store.open(f"sqlite:///{Path(folder) / 'x.sqlite3'}") as store:
-            asyncio.run(wall(store, 1, given.calls, concurrency))
-            took = asyncio.run(wall(store, n, given.calls, concurrency))
+            run_loop(wall(store, 1, given.calls, concurrency))
+            took = run_loop(wall(store, n, given.calls, concurrency))
         ratio = took / bound
         print(f"{concurrency:>6}{n:>8}{given.calls:>7}{bound:>10.1f}{took:>10.1f}{ratio:>14.3f}", flush=True)
 

@@ -9,7 +9,6 @@ of its own, so that the peaks can be compared.
 """
 
 import argparse
-import asyncio
 import resource
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 from benchmarks.judging import reply
 from judge_service.backends.catalog import BackendPool
 from judge_service.backends.scripted import ScriptedBackend
+from judge_service.cli.loop import run_loop
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge, Limits, OrderPolicy
 from judge_service.judging.judging import Judging
@@ -60,7 +60,7 @@ def one(n: int, calls: int, concurrency: int, database: str | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "judge.sqlite3"
         with Store.open(database or f"sqlite:///{file}") as store:
-            wall, cpu = asyncio.run(judge_all(store, n, calls, concurrency))
+            wall, cpu = run_loop(judge_all(store, n, calls, concurrency))
         size = file.stat().st_size / 1e6 if database is None else float("nan")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{n:>8}{calls:>7}{n / wall:>12.0f}{1000 * cpu / n:>10.3f}{peak:>10.0f}{size:>10.0f}", flush=True)

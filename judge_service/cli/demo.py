@@ -3,7 +3,6 @@
 Owns the order of the tour and its words. Judging, storing and reporting are the rooms' own.
 """
 
-import asyncio
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from judge_service.cli.console import err, note, out, program
+from judge_service.cli.loop import run_loop
 from judge_service.cli.options import settings_for
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def demo(
     digest = weights.sha256 if weights is not None else "none"
     # Judgments of another model must not be taken for this one's: each model file has a database of its own.
     database = f"sqlite:///{(output / f'demo-{digest[:8]}.sqlite3').absolute()}"
-    asyncio.run(_tour(settings_for(database), output, digest == GGUF_SHA256))
+    run_loop(_tour(settings_for(database), output, digest == GGUF_SHA256))
 
 
 async def _tour(settings: "Settings", output: Path, bundled: bool) -> None:

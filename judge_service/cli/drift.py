@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from judge_service.cli.console import say_json
+from judge_service.cli.loop import run_loop
 from judge_service.cli.options import DatabaseOption, JsonOption, settings_for
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def drift(
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     part = None if split is None else Split(split.value)
     asked = Asked(set_name, judge, rubric, part, repeats, new_baseline, planned)
-    record = asyncio.run(_check(settings, asked, concurrency))
+    record = run_loop(_check(settings, asked, concurrency))
     if as_json:
         say_json({**record.model_dump(mode="json"), "exit_code": EXIT_CODES[record.verdict]})
     else:

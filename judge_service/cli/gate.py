@@ -1,12 +1,12 @@
 """`judge-service gate`: does a run pass? For CI: prints Markdown, and its exit code is the decision."""
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from judge_service.cli.console import note, report_error, say_json
+from judge_service.cli.loop import run_loop
 from judge_service.cli.options import DatabaseOption, JsonOption, settings_for
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _local(
     from judge_service.reports.run_report import run_report
 
     if cases is not None and rubric is not None and judge is not None:
-        runs = [asyncio.run(_judged(database, cases, rubric, judge))]
+        runs = [run_loop(_judged(database, cases, rubric, judge))]
     with opened(database) as store:
         return [run_report(store, run, compare=compare, mix=mix) for run in runs]
 

@@ -1,6 +1,5 @@
 """`judge-service judge`: a file of cases through one rubric and one judge, resumable, with progress."""
 
-import asyncio
 import os
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from judge_service.cli.console import FAILED, err, note, out, say_json
+from judge_service.cli.loop import run_loop
 from judge_service.cli.options import DatabaseOption, JsonOption, settings_for
 from judge_service.cli.set_files import DelimiterOption, EncodingOption, KindOption, SplitChoice, source_of
 
@@ -90,7 +90,7 @@ def judge(
     elif cases is not None:
         wanted = FileOfCases(source_of(cases, kind, encoding, delimiter), found, limit)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    summary = asyncio.run(_judge(settings, found, judge_name, wanted, output, concurrency, retry_errors, fresh))
+    summary = run_loop(_judge(settings, found, judge_name, wanted, output, concurrency, retry_errors, fresh))
     if as_json:
         say_json(summary.as_dict())
     else:

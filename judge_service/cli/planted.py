@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from judge_service.cli.console import FAILED, note, out, say_json
+from judge_service.cli.loop import run_loop
 from judge_service.cli.options import JsonOption, JudgeNameArgument, settings_for
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def probe_judge(
             return await _probed(service, name, rubrics)
 
     try:
-        report = asyncio.run(run())
+        report = run_loop(run())
     except FatalJudgeError as error:
         note(f"Error: {error}")
         raise typer.Exit(FAILED) from None

@@ -3,7 +3,6 @@
 Owns the order of a calibration: judge what is missing by the ordinary run machinery, measure, store. Computes nothing.
 """
 
-import asyncio
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from judge_service.cli.console import note, out, say_json
+from judge_service.cli.loop import run_loop
 from judge_service.cli.options import AgainOption, DatabaseOption, JsonOption, ResamplesOption, settings_for
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def calibrate(
     part = Split(split.value)
     wanted = None if method is MapMethod.NONE else method.value
     names = list(dict.fromkeys(judges))
-    found = asyncio.run(_calibrate(settings, set_name, names, part, rubric, wanted, retry_errors, concurrency))
+    found = run_loop(_calibrate(settings, set_name, names, part, rubric, wanted, retry_errors, concurrency))
     if as_json:
         say_json(found)
         return

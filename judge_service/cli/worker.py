@@ -1,6 +1,5 @@
 """`judge-service worker`: takes chunks of runs from PostgreSQL until it is stopped."""
 
-import asyncio
 import contextlib
 import signal
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_service.cli.console import Terminated, note
+from judge_service.cli.loop import run_loop
 from judge_service.cli.options import DatabaseOption, settings_for
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def worker(
     configure_logging(settings.log_level)
     if cases is not None:
         settings = settings.model_copy(update={"worker_cases": cases})
-    asyncio.run(_work(settings))
+    run_loop(_work(settings))
 
 
 async def _work(settings: "Settings") -> None:

@@ -214,6 +214,7 @@ class Database:
         driver = connection.connection.cursor()
         driver.execute("PRAGMA busy_timeout=0")
         driver.execute("PRAGMA synchronous=NORMAL")
+        driver.execute("PRAGMA cache_size=-32000")
         # The settler moves the log's pages; here only when they come faster than it can, so that the log ends.
         driver.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
         driver.close()

@@ -27,6 +27,10 @@ LATER_S = 0.1
 """How long a write that may wait for company waits for it."""
 MOST_WAITING = 256
 """With as many, no write waits for company."""
+BUSY_S = 0.001
+"""While the writer's thread is at work, how long until it is looked at again."""
+BUSY_LOOKS = 20
+"""After as many, what waits goes to that thread."""
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +63,7 @@ class LoopWriter:
                 self._pass_on()
                 self._loop, self._due, self._due_later = loop, False, False
             self._jobs.append(job)
-            if self._closed or not self._writer.idle:
-                # Writes stay in the order in which they came.
+            if self._closed:
                 self._pass_on()
             elif not later or len(self._jobs) >= MOST_WAITING:
                 if not self._due:
@@ -89,14 +92,20 @@ class LoopWriter:
         else:
             self._turn(loop)
 
-    def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _turn(self, loop: asyncio.AbstractEventLoop, looks: int = BUSY_LOOKS) -> None:
         with self._lock:
             if self._loop is not loop:
+                return
+            if self._jobs and not self._writer.idle and looks > 0:
+                # Writes stay in the order in which they came. What followed each time the thread has work would keep
+                # it at work, and a busy loop would never get its writes back.
+                self._due = self._due_later = True
+                loop.call_later(BUSY_S, self._turn, loop, looks - 1)
                 return
             self._due = self._due_later = False
             if not self._jobs:
                 return
-            answers = self._commit(self._jobs)
+            answers = self._commit(self._jobs) if self._writer.idle else None
             if answers is None:
                 self._pass_on()
                 return
