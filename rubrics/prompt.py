@@ -4,7 +4,6 @@ Owns the fence: every piece of case text stands between markers that its author 
 in it are disarmed in the copy that is sent, and case text is never used as a template. Knows no rubric.
 """
 
-import hashlib
 import hmac
 import re
 from collections.abc import Iterable
@@ -87,7 +86,7 @@ class Fence:
         """A marker for `subject` under the installation's secret `key` that occurs in none of `texts`."""
         pool = "\n".join(texts)
         for counter in range(1_000):
-            digest = hmac.new(key, f"{counter}|{subject}".encode(), hashlib.sha256).digest()
+            digest = hmac.digest(key, f"{counter}|{subject}".encode(), "sha256")
             marker = "".join(_CONSONANTS[byte % 16] + _VOWELS[byte // 64] for byte in digest[:_SYLLABLES])
             if marker not in pool:
                 return cls(marker)

@@ -65,7 +65,11 @@ def announce(source: str, rubrics: Iterable[Rubric[Any]]) -> None:
 
     A version that is installed, or that another source announced first, stays what it is.
     """
-    _announced[source] = tuple(rubrics)
+    given = tuple(rubrics)
+    if _announced.get(source) == given:
+        # Said every moment by who keeps in step with a database; looking through all packages takes milliseconds.
+        return
+    _announced[source] = given
     all_rubrics.cache_clear()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from judge_service.domain.canonical import content_hash
 from judge_service.domain.case import Case
 from judge_service.errors import FieldProblem, InvalidInput
-from judge_service.judging.cases import parse_case
+from judge_service.judging.cases import read_case
 from judge_service.runs.case_shape import shape_case
 from rubrics.model import Rubric
 
@@ -35,7 +35,7 @@ def _read(raw: Any, rubric: Rubric[Any], place: str) -> Case:
         raise InvalidInput(fields=[FieldProblem(place, f"{place} must be an object with the fields of a case")])
     try:
         case = _named(shape_case(raw, rubric, strict=True))
-        parse_case(rubric, case)
+        read_case(rubric, case)
     except InvalidInput as error:
         problems = [_moved(problem, place) for problem in error.fields]
         raise InvalidInput(problems[0].message if problems else error.message, fields=problems) from None

@@ -24,6 +24,10 @@ class Usage(BaseModel):
 
     def __add__(self, other: "Usage") -> "Usage":
         """Sum; a figure known on one side only is kept as it is known."""
+        if vars(other) == _NOTHING:
+            return self
+        if vars(self) == _NOTHING:
+            return other
 
         def plus(a: Any, b: Any) -> Any:
             return b if a is None else a if b is None else a + b
@@ -34,6 +38,9 @@ class Usage(BaseModel):
             cached_tokens=plus(self.cached_tokens, other.cached_tokens),
             cost_usd=plus(self.cost_usd, other.cost_usd),
         )
+
+
+_NOTHING = vars(Usage())
 
 
 class CallError(BaseModel):

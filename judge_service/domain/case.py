@@ -9,6 +9,7 @@ from judge_service.domain.canonical import content_hash
 
 CaseId = Annotated[str, Field(min_length=1, max_length=512)]
 Scalar = str | int | float | bool | None
+_READING = "_reading"
 
 
 class Case(BaseModel):
@@ -26,10 +27,20 @@ class Case(BaseModel):
     metadata: dict[str, Scalar] = Field(default_factory=dict)
 
     def __copy__(self) -> Self:
-        """A copy that does not inherit the hash: `model_copy(update=...)` may change what it covers."""
+        """A copy that inherits neither hash nor reading: `model_copy(update=...)` may change what they cover."""
         copied = super().__copy__()
         copied.__dict__.pop("content_hash", None)
+        copied.__dict__.pop(_READING, None)
         return copied
+
+    def reading_of(self, reader: object) -> object | None:
+        """What `reader` kept with this case; None where it kept nothing, or another one did since."""
+        kept = self.__dict__.get(_READING)
+        return kept[1] if kept is not None and kept[0] is reader else None
+
+    def keep_reading(self, reader: object, reading: object) -> None:
+        """Keep what `reader` made of this case for as long as the case lives; it is no part of the case."""
+        self.__dict__[_READING] = (reader, reading)
 
     @cached_property
     def content_hash(self) -> str:

@@ -80,13 +80,19 @@ class RequestContext:
                 raise RuntimeError("response cut off after an error") from None
             await response(scope, receive, send_with_headers)
         finally:
-            principal = state.get("principal")
-            _log.info(
-                "%s %s %s %.1f ms by=%s request=%s",
-                scope["method"],
-                redact(ascii(scope["path"])[1:-1]),
-                status or "-",
-                (time.perf_counter() - started) * 1000,
-                (principal.key_id or principal.id) if principal is not None else "-",
-                identifier,
-            )
+            if _log.isEnabledFor(logging.INFO):
+                _tell(scope, status, time.perf_counter() - started)
+
+
+def _tell(scope: Scope, status: int, took_s: float) -> None:
+    """The line of one request in the log."""
+    principal = scope["state"].get("principal")
+    _log.info(
+        "%s %s %s %.1f ms by=%s request=%s",
+        scope["method"],
+        redact(ascii(scope["path"])[1:-1]),
+        status or "-",
+        took_s * 1000,
+        (principal.key_id or principal.id) if principal is not None else "-",
+        scope["state"]["request_id"],
+    )

@@ -215,8 +215,18 @@ class Asker:
                 if self.budget is not None:
                     self.budget.spend(usage)
                 self.gate.spend((usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
-                call = self._call(request, prompt_hash, attempt, started_at, elapsed, completion=completion)
-                call, reply, failed = self._read(request, completion, call)
+                reply, found = self._read(request, completion)
+                call = Call(
+                    **self._about(request, prompt_hash, attempt, started_at, elapsed, completion.text),
+                    model=completion.model,
+                    finish_reason=completion.finish_reason,
+                    enforcement=completion.enforcement,
+                    usage=usage,
+                    parameters_sent=dict(completion.parameters_sent),
+                    parameters_dropped=completion.parameters_dropped,
+                    engine=dict(completion.engine),
+                    **found,
+                )
                 kept = None
                 if reply is not None and self.cache is not None and not call.raw_cut:
                     kept = self.cache.put(key, call)
@@ -224,7 +234,7 @@ class Asker:
                     # The slot is not free before: a killed process repeats at most the calls that hold one.
                     kept.add_done_callback(_tell_if_lost)
                     slot.keep_until(kept)
-                return call, reply, failed
+                return call, reply, None
         except BackendFailure as failure:
             elapsed = (self.clock.monotonic() - started) * 1000
             error = CallError(reason=failure.reason, message=redact(storable(failure.message))[:2000])
@@ -245,9 +255,8 @@ class Asker:
             error = CallError(reason=late.reason, message=message)
             return self._call(request, prompt_hash, attempt, started_at, elapsed, error=error), None, late
 
-    def _read(
-        self, request: Request, completion: Completion, call: Call
-    ) -> tuple[Call, Reply | None, BackendFailure | None]:
+    def _read(self, request: Request, completion: Completion) -> tuple[Reply | None, Mapping[str, Any]]:
+        """The reply, None where it cannot be used, and what its call says of that."""
         problem: tuple[JudgeErrorReason, str] | None = None
         if completion.refusal is not None:
             problem = (JudgeErrorReason.JUDGE_REFUSED, "the judge model declined to answer")
@@ -259,25 +268,19 @@ class Asker:
                 f"the reply was cut at its limit of {request.max_tokens} tokens",
             )
         if problem is not None:
-            return self._failed(call, *problem), None, None
+            return None, _failed(*problem)
         try:
             read = read_reply(completion.text, request.ask.constraint, frozenset(request.ask.items))
         except ReplyProblem as error:
-            return self._failed(call, error.reason, error.message), None, None
+            return None, _failed(error.reason, error.message)
         found: dict[str, LabelProbabilities] = {}
         if request.want_probabilities:
             found = read_probabilities(completion.text, read, request.ask.verdicts, completion.tokens)
-        call = call.model_copy(
-            update={
-                "read_as": read.read_as,
-                "probabilities": {name: dict(one.values) for name, one in found.items()} or None,
-                "label_mass": {name: one.mass for name, one in found.items()} or None,
-            }
-        )
-        return call, Reply(read.value, found), None
-
-    def _failed(self, call: Call, reason: JudgeErrorReason, message: str) -> Call:
-        return call.model_copy(update={"error": CallError(reason=reason, message=redact(storable(message))[:2000])})
+        return Reply(read.value, found), {
+            "read_as": read.read_as,
+            "probabilities": {name: dict(one.values) for name, one in found.items()} or None,
+            "label_mass": {name: one.mass for name, one in found.items()} or None,
+        }
 
     def _reuse(self, kept: Call, request: Request) -> Reply:
         raw = kept.raw or ""
@@ -317,14 +320,25 @@ class Asker:
         started_at: datetime,
         elapsed_ms: float,
         *,
-        completion: Completion | None = None,
-        error: CallError | None = None,
+        error: CallError,
         raw: str | None = None,
     ) -> Call:
-        text = completion.text if completion is not None else raw
+        """The record of a call that was not answered, or not with a completion."""
+        about = self._about(request, prompt_hash, attempt, started_at, elapsed_ms, raw)
+        return Call(**about, model=self.judge.model or self.judge.name, error=error)
+
+    def _about(
+        self,
+        request: Request,
+        prompt_hash: str,
+        attempt: int,
+        started_at: datetime,
+        elapsed_ms: float,
+        text: str | None,
+    ) -> dict[str, Any]:
         text = None if text is None else storable(text)
         subject = request.subject
-        shared: dict[str, Any] = {
+        return {
             "step": request.ask.step,
             "order": subject.order,
             "repeat": subject.repeat,
@@ -335,17 +349,8 @@ class Asker:
             "raw_cut": text is not None and len(text) > RAW_LIMIT,
             "latency_ms": max(elapsed_ms, 0.0),
             "started_at": started_at,
-            "error": error,
         }
-        if completion is None:
-            return Call(**shared, model=self.judge.model or self.judge.name)
-        return Call(
-            **shared,
-            model=completion.model,
-            finish_reason=completion.finish_reason,
-            enforcement=completion.enforcement,
-            usage=self._usage(completion),
-            parameters_sent=dict(completion.parameters_sent),
-            parameters_dropped=completion.parameters_dropped,
-            engine=dict(completion.engine),
-        )
+
+
+def _failed(reason: JudgeErrorReason, message: str) -> Mapping[str, Any]:
+    return {"error": CallError(reason=reason, message=redact(storable(message))[:2000])}

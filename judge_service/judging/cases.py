@@ -1,11 +1,12 @@
 """Reads a case under a rubric: the rubric's own model decides, and refusals name the field."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
-from judge_service.domain.canonical import content_hash
+from judge_service.domain.canonical import canonical_json, text_hash
 from judge_service.domain.case import Case
 from judge_service.errors import FieldProblem, InvalidInput
 from rubrics.model import Rubric
@@ -30,17 +31,12 @@ def field_problems(error: ValidationError, prefix: str = "") -> tuple[FieldProbl
     return tuple(problems)
 
 
-def judged_hash(dumped: Mapping[str, Any]) -> str:
-    """The content hash that a judgment carries: over the rubric's reading of the case, dumped, defaults included."""
-    return content_hash(dumped)
-
-
 def is_of(case: Case, case_hash: str, rubric: Rubric[Any]) -> bool:
     """Whether a judgment with this hash is of this content: as it was given, or as the rubric reads it."""
     if case_hash == case.content_hash:
         return True
     try:
-        return case_hash == judged_hash(parse_case(rubric, case).model_dump(mode="json"))
+        return case_hash == read_case(rubric, case).case_hash
     except InvalidInput:
         return False
 
@@ -55,6 +51,35 @@ def parse_case(rubric: Rubric[Any], case: Case) -> CaseInput:
         raise InvalidInput(
             f"Case {case.id!r} does not fit {rubric.id}: see {names}.", fields=problems, extra={"case_id": case.id}
         ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseReading:
+    """A case as a rubric reads it: the record, dumped with its defaults, and as canonical JSON (`inputs`).
+
+    `case_hash`, over `inputs`, is the content hash that a judgment carries.
+    """
+
+    parsed: CaseInput
+    dumped: Mapping[str, Any]
+    inputs: str
+    case_hash: str
+
+
+def read_case(rubric: Rubric[Any], case: Case) -> CaseReading:
+    """The case as the rubric reads it; kept with the case, which a request checks, names and judges in turn.
+
+    Raises InvalidInput as `parse_case` does.
+    """
+    kept = case.reading_of(rubric)
+    if isinstance(kept, CaseReading):
+        return kept
+    parsed = parse_case(rubric, case)
+    dumped = parsed.model_dump(mode="json")
+    inputs = canonical_json(dumped)
+    made = CaseReading(parsed, dumped, inputs, text_hash(inputs))
+    case.keep_reading(rubric, made)
+    return made
 
 
 def texts_in(value: Any) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 from judge_service.backends.base import Subject
 from judge_service.backends.catalog import BackendPool
 from judge_service.domain.call import Call, Usage
-from judge_service.domain.canonical import canonical_json, content_hash, text_hash
+from judge_service.domain.canonical import content_hash
 from judge_service.domain.case import Case
 from judge_service.domain.identifier import ordered_id
 from judge_service.domain.judge import ConfidenceSource, Judge, Limits, OrderPolicy
@@ -25,7 +25,7 @@ from judge_service.errors import FieldProblem, InvalidInput, NotFound
 from judge_service.judging.asking import Asker, FatalJudgeError, NoReply, wants_probabilities
 from judge_service.judging.budget import Budget
 from judge_service.judging.cache import CallCache
-from judge_service.judging.cases import parse_case, texts_in
+from judge_service.judging.cases import read_case, texts_in
 from judge_service.judging.policies import (
     IncompletePair,
     NoProbability,
@@ -108,8 +108,7 @@ class Judging:
 
         Raises InvalidInput.
         """
-        dumped = parse_case(rubric, case).model_dump(mode="json")
-        return self._identity(case, rubric, judge, content_hash(dumped))
+        return self._identity(case, rubric, judge, read_case(rubric, case).case_hash)
 
     def _identity(self, case: Case, rubric: Rubric[Any], judge: Judge, case_hash: str) -> str:
         return content_hash([rubric.content_hash, self.judge_hash(judge), self.revisions(judge), case.id, case_hash])
@@ -178,10 +177,8 @@ class Judging:
         a refused key, and what opening the backend raises. Everything else is an outcome of the judgment.
         """
         started = time.perf_counter()
-        parsed = parse_case(rubric, case)
-        dumped = parsed.model_dump(mode="json")
-        inputs = canonical_json(dumped)
-        case_hash = text_hash(inputs)
+        reading = read_case(rubric, case)
+        parsed, dumped, case_hash = reading.parsed, reading.dumped, reading.case_hash
         judge_hash = self.judge_hash(judge)
         if (rubric.content_hash, judge_hash) not in self._checked:
             self.check(rubric, judge)
@@ -189,7 +186,7 @@ class Judging:
         identity = self._identity(case, rubric, judge, case_hash)
         texts = texts_in(dumped)
         fence = fence_of(self.fence_key, rubric, case_hash, texts)
-        work = _Work(rubric, case, parsed, dumped, inputs, fence, fresh, budget or Budget.of(judge.limits))
+        work = _Work(rubric, case, parsed, dumped, reading.inputs, fence, fresh, budget or Budget.of(judge.limits))
         nothing = rubric.nothing_to_judge(parsed)
         calls: tuple[Call, ...] = ()
         if nothing is not None:

@@ -13,7 +13,7 @@ from judge_service.domain.canonical import content_hash
 from judge_service.domain.case import Case
 from judge_service.domain.judgment import Judgment
 from judge_service.errors import InvalidInput
-from judge_service.judging.cases import parse_case, texts_in
+from judge_service.judging.cases import read_case, texts_in
 from judge_service.judging.reading import ReplyProblem, read_reply
 from rubrics.model import Ask, LabelProbabilities, Message, PairPlan, Reply, Rubric, SinglePlan
 from rubrics.prompt import Fence
@@ -47,10 +47,10 @@ def prompts_again(
     if judgment.rubric_hash != rubric.content_hash:
         return nothing
     try:
-        parsed = parse_case(rubric, case)
+        reading = read_case(rubric, case)
     except InvalidInput:
         return nothing
-    fence = fence_of(key, rubric, judgment.case_hash, texts_in(parsed.model_dump(mode="json")))
+    fence = fence_of(key, rubric, judgment.case_hash, texts_in(reading.dumped))
     parts: dict[tuple[str, Order | None, int], list[Call]] = defaultdict(list)
     for call in judgment.calls:
         parts[call.judge, call.order, call.repeat].append(call)
@@ -60,9 +60,9 @@ def prompts_again(
         for elicitation in rubric.elicitations:
             plan: SinglePlan | PairPlan
             if order is None:
-                plan = rubric.plan(parsed, fence, elicitation)
+                plan = rubric.plan(reading.parsed, fence, elicitation)
             else:
-                plan = rubric.plan_pair(parsed, order, fence, elicitation)
+                plan = rubric.plan_pair(reading.parsed, order, fence, elicitation)
             found.update(_asked(plan, calls))
     return tuple(found.get(call.prompt_hash) for call in judgment.calls)
 

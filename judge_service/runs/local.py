@@ -365,15 +365,19 @@ class LocalRunner:
             failed.cancel()
 
     async def _feed(self, session: _Session) -> None:
-        after = session.first - 1
+        coming = asyncio.create_task(self._pending(session, session.first - 1))
         try:
-            while page := await self._pending(session, after):
+            while page := await coming:
+                # Read while this page is judged, so that no slot waits for it.
+                coming = asyncio.create_task(self._pending(session, page[-1].position))
                 for planned in page:
                     await session.cases.put(planned)
-                after = page[-1].position
         except JudgeServiceError as error:
             session.fail(error.message, error)
             return
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
         for _ in range(session.concurrency):
             await session.cases.put(None)
 

@@ -155,7 +155,7 @@ class Database:
             LoopWriter(self._open_loop_connection, self._writer, self._settler) if self.is_sqlite else None
         )
         self._loop_reader = None if self.is_sqlite else LoopReader(url)
-        self._glance: PoolProxiedConnection | None = None
+        self._glance: tuple[PoolProxiedConnection, sqlite3.Cursor] | None = None
         self._glancing = threading.Lock()
 
     @property
@@ -195,9 +195,8 @@ class Database:
         try:
             if self._glance is None:
                 self._glance = self._open_glance()
-            cursor = self._glance.cursor()
-            cursor.execute(query, (key,))
-            return cursor.fetchone() is None
+            # With one cursor, past SQLAlchemy. Read to the end, so that no old state of the file is held.
+            return not self._glance[1].execute(query, (key,)).fetchall()
         except (sqlite3.Error, SQLAlchemyError):
             # `read` meets the same fault and says what it is.
             return False
@@ -220,13 +219,15 @@ class Database:
         driver.close()
         return connection.execution_options(judge_service_write=True)
 
-    def _open_glance(self) -> PoolProxiedConnection:
+    def _open_glance(self) -> tuple[PoolProxiedConnection, sqlite3.Cursor]:
         own = self.engine.raw_connection()
         own.detach()
         cursor = own.cursor()
         cursor.execute("PRAGMA busy_timeout=0")
         cursor.execute("PRAGMA query_only=ON")
-        return own
+        if not isinstance(cursor, sqlite3.Cursor):
+            raise TypeError("the driver's own cursor is needed")
+        return own, cursor
 
     def submit(self, work: Callable[[Connection], T], *, swift: bool = False) -> "Future[T]":
         """Have `work` done in the next write transaction. It may be repeated: it must touch the database only."""
@@ -300,7 +301,7 @@ class Database:
             self._loop_reader.close()
         with self._glancing:
             if self._glance is not None:
-                self._glance.close()
+                self._glance[0].close()
                 self._glance = None
         self.engine.dispose()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, delete, exists, select, update
 from sqlalchemy.exc import IntegrityError
@@ -34,8 +34,7 @@ PAGE = 500
 """Rows asked for at once: below every database's limit of parameters."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     judgment: Judgment
     run_id: str | None
     replace: bool
@@ -218,31 +217,35 @@ def load(connection: Connection, query: Select[Any], *, calls: bool = True) -> l
     return [_judgment(row, made.get(row["id"], [])) for row in rows]
 
 
-def _flat_usage(fields: dict[str, Any]) -> dict[str, Any]:
-    fields.update(fields.pop("usage"))
-    return fields
-
-
 def _nest_usage(fields: dict[str, Any]) -> dict[str, Any]:
     fields["usage"] = {name: fields.pop(name) for name in _USAGE}
     return fields
 
 
 def _judgment_row(judgment: Judgment, run_id: str | None) -> dict[str, Any]:
-    fields = judgment.model_dump(exclude={"calls"})
-    fields["outcome"] = judgment.outcome.value
-    fields["reason"] = None if judgment.reason is None else judgment.reason.value
-    fields["enforcement"] = judgment.enforcement.value
-    return _flat_usage(fields) | {"superseded_at": None, "run_id": run_id}
+    return {
+        # Columns of JSON take the records as they are; the calls are rows of their own.
+        **vars(judgment),
+        **vars(judgment.usage),
+        "outcome": judgment.outcome.value,
+        "reason": None if judgment.reason is None else judgment.reason.value,
+        "enforcement": judgment.enforcement.value,
+        "superseded_at": None,
+        "run_id": run_id,
+    }
 
 
 def _call_rows(judgment: Judgment) -> list[dict[str, Any]]:
-    rows = []
-    for position, call in enumerate(judgment.calls):
-        fields = _flat_usage(call.model_dump())
-        fields["enforcement"] = call.enforcement.value
-        rows.append(fields | {"judgment_id": judgment.id, "position": position})
-    return rows
+    return [
+        {
+            **vars(call),
+            **vars(call.usage),
+            "enforcement": call.enforcement.value,
+            "judgment_id": judgment.id,
+            "position": position,
+        }
+        for position, call in enumerate(judgment.calls)
+    ]
 
 
 def _call_fields(row: dict[str, Any]) -> dict[str, Any]:

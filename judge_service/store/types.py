@@ -26,19 +26,28 @@ class UtcDateTime(TypeDecorator[datetime]):
     impl = DateTime(timezone=True)
     cache_ok = True
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """To UTC."""
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError("a stored time needs a time zone")
-        return value.astimezone(UTC)
+    def bind_processor(self, dialect: Dialect) -> Callable[[datetime | None], Any]:
+        """To UTC; for SQLite as the text that SQLAlchemy writes. Without the layers in between, as for texts."""
+        return _sqlite_time if dialect.name == "sqlite" else _utc
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         """Aware again."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def _utc(value: datetime | None) -> datetime | None:
+    if value is None:
+        return None
+    if value.tzinfo is None:
+        raise ValueError("a stored time needs a time zone")
+    return value.astimezone(UTC)
+
+
+def _sqlite_time(value: datetime | None) -> str | None:
+    utc = _utc(value)
+    return None if utc is None else utc.replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
 class ExactText(TypeDecorator[str]):

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -37,8 +37,7 @@ log = logging.getLogger(__name__)
 Apply = Callable[[Connection, Sequence[Any]], Sequence[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """A write that waits for its commit. `waiter` is a thread's future, or an event loop with a future of that loop."""
 
     apply: Apply
