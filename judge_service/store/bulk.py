@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Dialect, Table
 
+from judge_service.store.driver import execute
+
 R = TypeVar("R")
-_SIZES = (64, 16, 4, 1)
+_SIZES = (64, 32, 16, 8, 4, 2, 1)
 """Rows of one statement: few sizes, so that drivers keep them prepared; far below every limit of parameters."""
 
 
@@ -38,7 +40,7 @@ class BulkInsert:
                 map(take, batch) if process is None else map(process, map(take, batch)) for take, process in columns
             ]
             values = tuple(chain.from_iterable(zip(*filled, strict=True)))
-            connection.exec_driver_sql(self._statements[dialect.name, len(batch)], values)
+            execute(connection, self._statements[dialect.name, len(batch)], values)
 
     def _prepare(self, dialect: Dialect) -> list[tuple[Any, Any]]:
         quote = dialect.identifier_preparer.quote
@@ -75,7 +77,7 @@ class BulkFind:
         if (dialect.name, 1) not in self._statements:
             self._prepare(dialect)
         for batch in _batches(keys):
-            yield from connection.exec_driver_sql(self._statements[dialect.name, len(batch)], (*batch, *values))
+            yield from execute(connection, self._statements[dialect.name, len(batch)], (*batch, *values))
 
     def _prepare(self, dialect: Dialect) -> None:
         quote = dialect.identifier_preparer.quote

@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from judge_service.errors import ConfigurationError, MissingDependency, StoreError
+from judge_service.store.driver import execute_sqlite
 from judge_service.store.faults import readable
 from judge_service.store.loop_reader import LoopReader
 from judge_service.store.loop_writer import LoopWriter
@@ -85,7 +86,7 @@ def new_engine(url: URL, *, migrating: bool = False) -> Engine:
         def begin(connection: Connection) -> None:
             writing = connection.get_execution_options().get("judge_service_write", False)
             # A deferred transaction that turns into a write fails at once when another process wrote in between.
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+            execute_sqlite(connection, "BEGIN IMMEDIATE" if writing else "BEGIN")
 
         event.listen(engine, "connect", settle)
         event.listen(engine, "begin", begin)
@@ -222,11 +223,9 @@ class Database:
     def _open_glance(self) -> tuple[PoolProxiedConnection, sqlite3.Cursor]:
         own = self.engine.raw_connection()
         own.detach()
-        cursor = own.cursor()
+        cursor: Any = own.cursor()
         cursor.execute("PRAGMA busy_timeout=0")
         cursor.execute("PRAGMA query_only=ON")
-        if not isinstance(cursor, sqlite3.Cursor):
-            raise TypeError("the driver's own cursor is needed")
         return own, cursor
 
     def submit(self, work: Callable[[Connection], T], *, swift: bool = False) -> "Future[T]":
