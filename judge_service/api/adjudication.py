@@ -12,11 +12,11 @@ from judge_service.annotation.quality import Quality, quality
 from judge_service.annotation.shapes import Answer
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.projects import ProjectId
-from judge_service.api.services import services_of
-from judge_service.gate.route import GuardedRoute, needs, principal_of
+from judge_service.api.services import RubricRoute, services_of
+from judge_service.gate.route import needs, principal_of
 from judge_service.security.roles import Permission
 
-router = APIRouter(prefix="/v1", tags=["labelling"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["labelling"], route_class=RubricRoute)
 
 _SHARE = {"value": 0.9, "low": 0.74, "high": 0.97, "n": 30, "method": "wilson", "undefined_reason": None}
 _PERSON = {

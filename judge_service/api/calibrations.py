@@ -9,20 +9,20 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge_service.api.documents import GUARDED, answers, problems
-from judge_service.api.idempotency import IdempotencyKey, Stored, scope_of
-from judge_service.api.services import Services, judge_in, services_of
+from judge_service.api.idempotency import KEY_PARAMETER, Stored, key_in, scope_of
+from judge_service.api.services import RubricRoute, Services, judge_in, services_of
 from judge_service.domain.calibration_set import SetVersion, Split
 from judge_service.domain.canonical import content_hash
 from judge_service.domain.judge import Judge
 from judge_service.errors import Conflict, FieldProblem, InvalidInput, NotFound
-from judge_service.gate.route import GuardedRoute, needs, principal_of
+from judge_service.gate.route import needs, principal_of
 from judge_service.reports.labelled_set import rubric_of, source_of
 from judge_service.reports.measuring import once_on_release
 from judge_service.security.roles import Permission
 from judge_service.sets.calibrating import Calibrating
 from rubrics.model import Rubric
 
-router = APIRouter(prefix="/v1", tags=["statistics"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["statistics"], route_class=RubricRoute)
 
 Method = Literal["logistic", "temperature", "beta", "histogram", "isotonic", "none"]
 
@@ -87,21 +87,21 @@ def state(found: Calibrating) -> dict[str, Any]:
     status_code=202,
     summary="Start a calibration",
     response_class=JSONResponse,
+    openapi_extra={"parameters": [KEY_PARAMETER]},
     responses={
         **answers("The judges' runs are stored and go on; they are measured when all have ended.", _STATE, status=202),
         **problems(*GUARDED, 404, 409, 422, 503),
     },
 )
 @needs(Permission.MANAGE_SETS)
-async def start_calibration(
-    request: Request, wanted: CalibrationRequest, idempotency_key: IdempotencyKey = None
-) -> JSONResponse:
+async def start_calibration(request: Request, wanted: CalibrationRequest) -> JSONResponse:
     """Have judges judge a frozen set and keep what they are worth: later judgments carry it as trust.
 
     What was judged before is not asked again. A judge that was recorded elsewhere is measured on its verdicts. The
     same request with the same Idempotency-Key says how far it is; after a restart of the service it goes on with it.
     """
     services = services_of(request)
+    idempotency_key = key_in(request)
     await services.stored_judges.fresh()
 
     async def work() -> Stored[Calibrating]:

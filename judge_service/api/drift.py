@@ -9,16 +9,16 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge_service.api.documents import GUARDED, answers, problems
-from judge_service.api.services import judge_in, rubric_in, services_of
+from judge_service.api.services import RubricRoute, judge_in, rubric_in, services_of
 from judge_service.domain.calibration_set import Split
 from judge_service.domain.drift import DriftRecord
 from judge_service.errors import NotFound
-from judge_service.gate.route import GuardedRoute, needs
+from judge_service.gate.route import needs
 from judge_service.security.roles import Permission
 from judge_service.sets.drift import MOST_REPEATS, REPEATS, Asked
 from judge_service.sets.watching import Task
 
-router = APIRouter(prefix="/v1", tags=["drift"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["drift"], route_class=RubricRoute)
 
 _RECORD: dict[str, Any] = {
     "id": "drift_0d9c8b7a6f5e4d3c2b1a0f9e8d7c6b5a",

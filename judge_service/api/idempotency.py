@@ -5,29 +5,43 @@ that claims the key first decides which object all of them answer with.
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from fastapi import Header
+from fastapi import Request
 
 from judge_service.domain.canonical import content_hash
 from judge_service.domain.principal import Principal
-from judge_service.errors import Conflict, JudgeServiceError
+from judge_service.errors import Conflict, FieldProblem, InvalidInput, JudgeServiceError
 from judge_service.store import Store
 
 T = TypeVar("T")
 
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=200,
-        pattern=r"^[\x21-\x7e]+$",
-        description="Send the same key with a repeated request: it answers with the same object.",
-    ),
-]
+_HEADER = "Idempotency-Key"
+_KEY = re.compile(r"[\x21-\x7e]{1,200}", re.ASCII)
+
+KEY_PARAMETER = {
+    "name": _HEADER,
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[\x21-\x7e]+$"},
+    "description": "Send the same key with a repeated request: it answers with the same object.",
+}
+"""The header in the OpenAPI document of a route that reads it."""
+
+
+def key_in(request: Request) -> str | None:
+    """The Idempotency-Key of a request. Raises InvalidInput where it cannot be one.
+
+    Not a parameter of FastAPI's: reading one costs a judgment more than its own reading does.
+    """
+    given = request.headers.get(_HEADER)
+    if given is not None and _KEY.fullmatch(given) is None:
+        message = f"header.{_HEADER} must be 1 to 200 printable ASCII characters without spaces."
+        raise InvalidInput(fields=[FieldProblem(f"header.{_HEADER}", message)])
+    return given
 
 
 @dataclass(frozen=True, slots=True)

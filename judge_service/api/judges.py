@@ -9,18 +9,18 @@ from fastapi import APIRouter, Body, Path, Request
 from fastapi.responses import JSONResponse, Response
 
 from judge_service.api.documents import GUARDED, answers, problems
-from judge_service.api.services import Services, hash_of, services_of
+from judge_service.api.services import RubricRoute, Services, hash_of, services_of
 from judge_service.domain.judge import Judge
 from judge_service.errors import FieldProblem, InvalidInput, JudgeServiceError, NotFound
 from judge_service.gate.audit import along, audited
 from judge_service.gate.fields import did_you_mean
-from judge_service.gate.route import GuardedRoute, needs, principal_of
+from judge_service.gate.route import needs, principal_of
 from judge_service.security.roles import Permission, may
 from judge_service.telemetry import redact
 from rubrics.model import Rubric
 from rubrics.registry import all_rubrics
 
-router = APIRouter(prefix="/v1", tags=["judges"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["judges"], route_class=RubricRoute)
 
 Name = Annotated[str, Path(min_length=1, max_length=64, description="Name of the judge.", examples=["overlap"])]
 

@@ -16,16 +16,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from judge_service.api.cases import case_in
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.examples import JUDGMENT, JUDGMENT_REQUESTS
-from judge_service.api.idempotency import IdempotencyKey, Stored, scope_of
+from judge_service.api.idempotency import KEY_PARAMETER, Stored, key_in, scope_of
 from judge_service.api.preflight import demand_calibrated, unavailable
-from judge_service.api.services import judge_in, rubric_in, services_of
+from judge_service.api.services import RubricRoute, judge_in, rubric_in, services_of
 from judge_service.domain.judgment import Judgment
 from judge_service.errors import ConfigurationError, NotFound, ProviderRefused
-from judge_service.gate.route import GuardedRoute, needs, principal_of
+from judge_service.gate.route import needs, principal_of
 from judge_service.judging.judging import FatalJudgeError
 from judge_service.security.roles import Permission
 
-router = APIRouter(prefix="/v1", tags=["judgments"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["judgments"], route_class=RubricRoute)
 
 ResultId = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_-]+$")]
 
@@ -60,6 +60,7 @@ def _respond(judgment: Judgment, status: int, replayed: bool = False) -> Respons
     "/judgments",
     summary="Judge one case",
     response_class=Response,
+    openapi_extra={"parameters": [KEY_PARAMETER]},
     responses={
         **answers("The judgment that was recorded before for exactly this work.", JUDGMENT, model=Judgment),
         **answers("A new judgment.", JUDGMENT, status=201, model=Judgment),
@@ -70,7 +71,6 @@ def _respond(judgment: Judgment, status: int, replayed: bool = False) -> Respons
 async def create_judgment(
     request: Request,
     body: Annotated[JudgmentRequest, Body(openapi_examples=JUDGMENT_REQUESTS)],
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Judge one case by a rubric with a judge, and record the judgment.
 
@@ -79,6 +79,7 @@ async def create_judgment(
     only `scored` has a score.
     """
     services = services_of(request)
+    idempotency_key = key_in(request)
     rubric = rubric_in(body.rubric)
     await services.stored_judges.fresh()
     judge = judge_in(services, body.judge)

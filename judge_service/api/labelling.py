@@ -11,12 +11,12 @@ from judge_service.annotation.labelling import Labelling, Saved, ShownCase
 from judge_service.annotation.shapes import Answer, Draft
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.projects import ProjectId
-from judge_service.api.services import services_of
+from judge_service.api.services import RubricRoute, services_of
 from judge_service.domain.annotation import Progress
-from judge_service.gate.route import GuardedRoute, needs, principal_of
+from judge_service.gate.route import needs, principal_of
 from judge_service.security.roles import Permission
 
-router = APIRouter(prefix="/v1", tags=["labelling"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["labelling"], route_class=RubricRoute)
 T = TypeVar("T")
 
 CaseToken = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", description="The token under which a case was offered.")]

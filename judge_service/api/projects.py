@@ -16,14 +16,14 @@ from judge_service.annotation.projects import (
     shown_project,
 )
 from judge_service.api.documents import GUARDED, answers, problems
-from judge_service.api.services import services_of
+from judge_service.api.services import RubricRoute, services_of
 from judge_service.domain.annotation import PersonId
 from judge_service.domain.audit import told_members, told_project
 from judge_service.gate.audit import along, audited
-from judge_service.gate.route import GuardedRoute, needs, principal_of
+from judge_service.gate.route import needs, principal_of
 from judge_service.security.roles import Permission, may
 
-router = APIRouter(prefix="/v1", tags=["labelling"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["labelling"], route_class=RubricRoute)
 
 ProjectId = Annotated[str, Path(pattern=r"^[a-z0-9]{12}$", description="The id of a project.")]
 

@@ -1,6 +1,6 @@
 """All routers, in the order in which the documentation lists them."""
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, FastAPI
 
 from judge_service.api import (
     adjudication,
@@ -23,7 +23,6 @@ from judge_service.api import (
     statistics,
     users,
 )
-from judge_service.api.services import rubrics_in_step
 
 ROUTERS: tuple[APIRouter, ...] = (
     judgments.router,
@@ -47,12 +46,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     health.router,
 )
 
-WITHOUT_RUBRICS = (keys.router, users.router, health.router)
-"""Routers whose routes name no rubric: they answer without looking at the table of declared ones."""
-
 
 def include(app: FastAPI) -> None:
-    """Put all routers into the application. Declared rubrics are kept in step here, for every route at once."""
+    """Put all routers into the application."""
     for router in ROUTERS:
-        before = [] if router in WITHOUT_RUBRICS else [Depends(rubrics_in_step)]
-        app.include_router(router, dependencies=before)
+        app.include_router(router)

@@ -9,16 +9,16 @@ from fastapi import APIRouter, Body, Path, Request
 from fastapi.responses import JSONResponse, Response
 
 from judge_service.api.documents import GUARDED, answers, problems
-from judge_service.api.services import rubric_names, services_of
+from judge_service.api.services import RubricRoute, rubric_names, services_of
 from judge_service.errors import NotFound
 from judge_service.gate.fields import did_you_mean
-from judge_service.gate.route import GuardedRoute, needs
+from judge_service.gate.route import needs
 from judge_service.security.roles import Permission
 from rubrics.declared import Declaration, DeclaredRubric
 from rubrics.model import ChoiceConstraint, Constraint, JsonConstraint, Rubric
 from rubrics.registry import UnknownRubric, all_rubrics, get_rubric
 
-router = APIRouter(prefix="/v1", tags=["rubrics"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["rubrics"], route_class=RubricRoute)
 
 _SUMMARY_EXAMPLE = {
     "id": "pairwise@1",

@@ -7,12 +7,12 @@ from fastapi.responses import Response
 
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.run_documents import RunId
-from judge_service.api.services import services_of
+from judge_service.api.services import RubricRoute, services_of
 from judge_service.api.statistics import Mix, SliceKey, computed
-from judge_service.gate.route import GuardedRoute, needs
+from judge_service.gate.route import needs
 from judge_service.security.roles import Permission
 
-router = APIRouter(prefix="/v1", tags=["runs"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["runs"], route_class=RubricRoute)
 
 _MEAN: dict[str, Any] = {
     "value": 0.84,

@@ -15,19 +15,19 @@ from starlette.background import BackgroundTask
 from judge_service.api.documents import GUARDED, problems
 from judge_service.api.examples import JUDGMENT
 from judge_service.api.run_documents import RunId, bad_cursor, run_in
-from judge_service.api.services import Services, services_of
+from judge_service.api.services import RubricRoute, Services, services_of
 from judge_service.api.uploads import MEDIA
 from judge_service.domain.judge import Judge
 from judge_service.domain.outcome import Outcome
 from judge_service.domain.run import Run
 from judge_service.files.rows import FileKind
-from judge_service.gate.route import GuardedRoute, needs
+from judge_service.gate.route import needs
 from judge_service.runs.exports import judgment_line, parquet
 from judge_service.runs.watching import watch
 from judge_service.security.roles import Permission
 from judge_service.store import Only
 
-router = APIRouter(prefix="/v1", tags=["runs"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["runs"], route_class=RubricRoute)
 
 PARQUET = "application/vnd.apache.parquet"
 _JSONL = frozenset(name for name, kind in MEDIA.items() if kind is FileKind.JSONL)

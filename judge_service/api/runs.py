@@ -11,16 +11,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.examples import RUN
-from judge_service.api.idempotency import IdempotencyKey, Stored, scope_of
+from judge_service.api.idempotency import KEY_PARAMETER, Stored, key_in, scope_of
 from judge_service.api.preflight import demand_calibrated
 from judge_service.api.run_documents import RunId, answered, bad_cursor, describe, run_in
 from judge_service.api.run_requests import QUERY, REQUEST_BODY, read_wanted
-from judge_service.api.services import services_of
+from judge_service.api.services import RubricRoute, services_of
 from judge_service.domain.run import Run, RunStatus
-from judge_service.gate.route import GuardedRoute, needs, principal_of
+from judge_service.gate.route import needs, principal_of
 from judge_service.security.roles import Permission
 
-router = APIRouter(prefix="/v1", tags=["runs"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["runs"], route_class=RubricRoute)
 
 
 class ResumeRequest(BaseModel):
@@ -36,7 +36,7 @@ class ResumeRequest(BaseModel):
     status_code=202,
     summary="Start a run",
     response_class=Response,
-    openapi_extra={"requestBody": REQUEST_BODY, "parameters": QUERY},
+    openapi_extra={"requestBody": REQUEST_BODY, "parameters": [*QUERY, KEY_PARAMETER]},
     responses={
         **answers(
             "The run is stored with all its cases and goes on in the background.", {**RUN, "notices": []}, status=202
@@ -45,13 +45,14 @@ class ResumeRequest(BaseModel):
     },
 )
 @needs(Permission.START_RUNS)
-async def start_run(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
+async def start_run(request: Request) -> Response:
     """Judge many cases in the background. Refused as a whole when one case is not valid; nothing is judged then.
 
     Cases come inline as JSON, or as the name of a set; or as a file (JSON lines, CSV, Parquet), either as the body
     with `rubric` and `judge` in the query or as the `file` of a form. Work that is recorded already is not asked again.
     """
     services = services_of(request)
+    idempotency_key = key_in(request)
     await services.stored_judges.fresh()
     wanted = await read_wanted(request)
     judge = wanted.judge

@@ -6,13 +6,13 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from judge_service.api.documents import GUARDED, problems
-from judge_service.api.services import services_of
+from judge_service.api.services import RubricRoute, services_of
 from judge_service.api.statistics import SetReference, computed
 from judge_service.domain.calibration_set import Split
-from judge_service.gate.route import GuardedRoute, needs
+from judge_service.gate.route import needs
 from judge_service.security.roles import Permission
 
-router = APIRouter(prefix="/v1", tags=["statistics"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["statistics"], route_class=RubricRoute)
 
 _REPORT: dict[str, Any] = {
     "format": "judge-selection-report/2",

@@ -11,6 +11,7 @@ from judge_service.domain.judge import Judge
 from judge_service.errors import FieldProblem, InvalidInput, JudgeServiceError, NotFound
 from judge_service.gate.fields import did_you_mean
 from judge_service.gate.limits import Admission
+from judge_service.gate.route import GuardedRoute
 from judge_service.gate.signing_in import SigningIn
 from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Roster
@@ -49,9 +50,12 @@ class Services(Protocol):
         ...
 
 
-async def rubrics_in_step(request: Request) -> None:
-    """Before any route that may name a rubric: one that another process declared is known to this one too."""
-    await services_of(request).stored_rubrics.fresh()
+class RubricRoute(GuardedRoute):
+    """A route that may name a rubric: one that another process declared is known to this one too."""
+
+    async def prepare(self, request: Request) -> None:
+        """Keep declared rubrics in step. Not a dependency of FastAPI's: solving one costs more than this does."""
+        await services_of(request).stored_rubrics.fresh()
 
 
 def services_of(request: Request) -> Services:

@@ -5,7 +5,7 @@ from fastapi.responses import Response
 
 from judge_service.api.answering import answer, on_thread
 from judge_service.api.documents import GUARDED, answers, problems
-from judge_service.api.services import services_of
+from judge_service.api.services import RubricRoute, services_of
 from judge_service.api.set_documents import IMPORTED, Reference
 from judge_service.api.uploads import (
     STUDIO,
@@ -16,13 +16,13 @@ from judge_service.api.uploads import (
     read_upload,
     upload,
 )
-from judge_service.gate.route import GuardedRoute, needs
+from judge_service.gate.route import needs
 from judge_service.security.roles import Permission
 from judge_service.sets.importing import Imported, ImportOptions, import_cases, import_labels
 from judge_service.sets.label_studio import label_studio_source
 from judge_service.sets.recorded import VerdictOptions, import_verdicts
 
-router = APIRouter(prefix="/v1", tags=["calibration sets"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["calibration sets"], route_class=RubricRoute)
 
 
 @router.post(

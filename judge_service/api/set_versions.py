@@ -9,16 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from judge_service.api.answering import answer, on_thread
 from judge_service.api.documents import GUARDED, answers, problems
-from judge_service.api.services import services_of
+from judge_service.api.services import RubricRoute, services_of
 from judge_service.api.set_documents import FROZEN, SPENT, Reference
 from judge_service.domain.calibration_set import Split, ToldVersion
 from judge_service.gate.audit import along, audited
-from judge_service.gate.route import GuardedRoute, needs
+from judge_service.gate.route import needs
 from judge_service.security.roles import Permission
 from judge_service.sets.grouping import freeze_set, propose_groups, split_set
 from judge_service.sets.versions import difference
 
-router = APIRouter(prefix="/v1", tags=["calibration sets"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["calibration sets"], route_class=RubricRoute)
 
 
 class GroupsRequest(BaseModel):

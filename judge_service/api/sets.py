@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from judge_service.api.answering import answer, on_thread
 from judge_service.api.documents import GUARDED, answers, problems
-from judge_service.api.idempotency import IdempotencyKey, Stored, scope_of
-from judge_service.api.services import services_of
+from judge_service.api.idempotency import KEY_PARAMETER, Stored, key_in, scope_of
+from judge_service.api.services import RubricRoute, services_of
 from judge_service.api.set_documents import FROZEN, SPENT, VERSION, Reference
 from judge_service.api.uploads import STUDIO, TASK
 from judge_service.domain.calibration_set import SetName, Split, ToldVersion
@@ -22,7 +22,7 @@ from judge_service.errors import FieldProblem, InvalidInput, NotFound
 from judge_service.files.rows import FileKind
 from judge_service.files.writing import dump
 from judge_service.gate.audit import along, audited
-from judge_service.gate.route import GuardedRoute, needs, principal_of
+from judge_service.gate.route import needs, principal_of
 from judge_service.security.roles import Permission
 from judge_service.sets.exporting import export_lines, export_parquet, label_lines, label_parquet
 from judge_service.sets.importing import read_rubric
@@ -31,7 +31,7 @@ from judge_service.sets.summary import summarise
 from judge_service.sets.versions import new_version, told, view_cases
 from judge_service.store import Store
 
-router = APIRouter(prefix="/v1", tags=["calibration sets"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["calibration sets"], route_class=RubricRoute)
 
 _WRITTEN = {
     "jsonl": ("application/x-ndjson", "jsonl"),
@@ -61,15 +61,17 @@ class SetRequest(BaseModel):
     "/sets",
     status_code=201,
     summary="Make a set",
+    openapi_extra={"parameters": [KEY_PARAMETER]},
     responses={
         **answers("The version, open for cases and labels.", VERSION | {"spent": SPENT}, status=201, model=ToldVersion),
         **problems(*GUARDED, 400, 404, 409, 413, 415, 422),
     },
 )
 @needs(Permission.MANAGE_SETS)
-async def make_set(request: Request, body: SetRequest, idempotency_key: IdempotencyKey = None) -> Response:
+async def make_set(request: Request, body: SetRequest) -> Response:
     """Make an empty set, or the next version of one with all its cases and labels."""
     services = services_of(request)
+    idempotency_key = key_in(request)
     rubric = read_rubric(body.rubric)
 
     def make() -> ToldVersion:

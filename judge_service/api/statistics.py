@@ -12,13 +12,13 @@ from fastapi import APIRouter, Path, Query, Request
 
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.run_documents import RunId
-from judge_service.api.services import services_of
+from judge_service.api.services import RubricRoute, services_of
 from judge_service.domain.calibration_set import Split
 from judge_service.errors import NotFound, Unavailable
-from judge_service.gate.route import GuardedRoute, needs
+from judge_service.gate.route import needs
 from judge_service.security.roles import Permission
 
-router = APIRouter(prefix="/v1", tags=["statistics"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v1", tags=["statistics"], route_class=RubricRoute)
 T = TypeVar("T")
 
 AT_ONCE = 2

@@ -45,6 +45,8 @@ class Authenticator:
         self._touch = touch
         self._clock = clock
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._looking: dict[bytes, asyncio.Future[Principal]] = {}
+        self._revoked = 0
 
     async def authenticate(self, presented: str) -> Principal:
         """The principal of a presented key. Raises Unauthenticated, the same for unknown, wrong and revoked."""
@@ -53,6 +55,15 @@ class Authenticator:
         known = self._known.get(mark)
         if known is not None and now < known.until:
             return known.principal
+        looking = self._looking.get(mark)
+        if looking is None:
+            looking = self._looking[mark] = asyncio.ensure_future(self._look(mark, presented, known))
+            looking.add_done_callback(lambda done: self._looked(mark, done))
+        # What many ask at once is looked up once, and for who still waits when one of them leaves.
+        return await asyncio.shield(looking)
+
+    async def _look(self, mark: bytes, presented: str, known: _Known | None) -> Principal:
+        now, revoked = self._clock(), self._revoked
         identifier = key_id(presented)
         stored = await asyncio.to_thread(self._find, identifier) if identifier else None
         principal = verify(stored, presented)
@@ -63,14 +74,26 @@ class Authenticator:
         if self._touch is not None and (touched is None or now - touched >= _TOUCH_S):
             await asyncio.to_thread(self._touch, str(principal.key_id))
             touched = now
+        if revoked != self._revoked:
+            # What was read may be older than that.
+            return principal
         self._known[mark] = _Known(principal, now + MEMORY_S, now if touched is None else touched)
         self._known.move_to_end(mark)
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return principal
 
+    def _looked(self, mark: bytes, done: "asyncio.Future[Principal]") -> None:
+        if self._looking.get(mark) is done:
+            del self._looking[mark]
+        if not done.cancelled():
+            # Marks the error as seen: those who still wait get it.
+            done.exception()
+
     def forget(self, identifier: str) -> None:
         """Stop believing a key at once: it was revoked here."""
+        self._revoked += 1
+        self._looking.clear()
         for mark in [mark for mark, known in self._known.items() if known.principal.key_id == identifier]:
             del self._known[mark]
 

@@ -106,6 +106,9 @@ class GuardedRoute(APIRoute):
         self._described = frozenset(one["name"] for one in extra.get("parameters", ()) if one["in"] == "query")
         super().__init__(path, endpoint, openapi_extra=extra, **options)
 
+    async def prepare(self, request: Request) -> None:
+        """What is to be done before an admitted request is answered; nothing, where a kind of route needs nothing."""
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The endpoint behind the gate."""
         permission = self.permission
@@ -133,6 +136,7 @@ class GuardedRoute(APIRoute):
                 refuse_unknown(request.query_params.keys(), query)
             if reads_json:
                 request = await strict_request(request, max_depth=gate.max_json_depth)
+            await self.prepare(request)
             return await inner(request)
 
         return handle

@@ -6,8 +6,6 @@ thread.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
-from operator import itemgetter
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Dialect, Table
@@ -25,7 +23,7 @@ class BulkInsert:
     def __init__(self, table: Table, *, ignore: bool = False) -> None:
         self._table = table
         self._ignore = ignore
-        self._columns: dict[str, list[tuple[Any, Any]]] = {}
+        self._columns: dict[str, list[tuple[str, Any]]] = {}
         self._statements: dict[tuple[str, int], str] = {}
 
     def __call__(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -35,18 +33,15 @@ class BulkInsert:
         dialect = connection.dialect
         columns = self._columns.get(dialect.name) or self._prepare(dialect)
         for batch in _batches(rows):
-            # Column by column: a call of a processor is all that a value costs.
-            filled = [
-                map(take, batch) if process is None else map(process, map(take, batch)) for take, process in columns
-            ]
-            values = tuple(chain.from_iterable(zip(*filled, strict=True)))
+            values = tuple(
+                row[name] if process is None else process(row[name]) for row in batch for name, process in columns
+            )
             execute(connection, self._statements[dialect.name, len(batch)], values)
 
-    def _prepare(self, dialect: Dialect) -> list[tuple[Any, Any]]:
+    def _prepare(self, dialect: Dialect) -> list[tuple[str, Any]]:
         quote = dialect.identifier_preparer.quote
         columns = [
-            (itemgetter(column.name), column.type.dialect_impl(dialect).bind_processor(dialect))
-            for column in self._table.columns
+            (column.name, column.type.dialect_impl(dialect).bind_processor(dialect)) for column in self._table.columns
         ]
         names = ", ".join(quote(column.name) for column in self._table.columns)
         mark = "?" if dialect.paramstyle == "qmark" else "%s"

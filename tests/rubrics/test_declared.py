@@ -218,3 +218,16 @@ def test_announced_rubrics_are_known_until_they_are_withdrawn() -> None:
     assert all_rubrics() == before
     with pytest.raises(UnknownRubric):
         get_rubric("mine")
+
+
+def test_announcing_the_same_again_looks_for_nothing_anew() -> None:
+    first = declared(version=1)
+    try:
+        announce("one", [first])
+        known = all_rubrics()
+        announce("one", [first])
+        assert all_rubrics() is known
+        announce("one", [])
+        assert first not in all_rubrics()
+    finally:
+        withdraw("one")

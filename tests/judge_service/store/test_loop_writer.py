@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from sqlalchemy import Connection, event, text
 
 from judge_service.errors import StoreError
 from judge_service.store.engine import LOG_PAGES, Database, parse_url
+from judge_service.store.loop_writer import BUSY_LOOKS, TURNS
 
 
 @pytest.fixture
@@ -155,3 +157,57 @@ async def test_what_another_process_wrote_is_not_lacking(database: Database, tmp
         other.execute("COMMIT")
     assert not database.lacks(query, "b")
     assert await database.submit_async(add, "c", swift=True) == "C"
+
+
+async def test_a_busy_thread_does_not_keep_a_loops_writes(database: Database) -> None:
+    await database.submit_async(add, "a", swift=True)
+    begun, go_on, where = threading.Event(), threading.Event(), []
+
+    def slow(connection: Connection) -> None:
+        begun.set()
+        go_on.wait(60)
+
+    def noted(connection: Connection, names: Sequence[str]) -> list[str]:
+        where.append(threading.current_thread())
+        return add(connection, names)
+
+    thread = database.submit(slow)
+    await asyncio.to_thread(begun.wait, 60)
+    first = database.submit_async(noted, "b", swift=True)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    # The thread holds the database; what came meanwhile waits, and nobody is answered out of turn.
+    assert not first.done()
+    second = database.submit_async(noted, "c", swift=False)
+    go_on.set()
+    assert (await first, await second) == ("B", "C")
+    await asyncio.wrap_future(thread)
+    assert await database.submit_async(noted, "d", swift=True) == "D"
+    assert rows(database) == ["a", "b", "c", "d"]
+    # Afterwards they are the loop's again.
+    assert where[-1] is threading.main_thread()
+
+
+async def test_what_waits_for_a_busy_thread_for_long_goes_to_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("judge_service.store.loop_writer.BUSY_S", 0.0)
+    begun, go_on, where = threading.Event(), threading.Event(), []
+
+    def slow(connection: Connection) -> None:
+        begun.set()
+        go_on.wait(60)
+
+    def noted(connection: Connection, names: Sequence[str]) -> list[str]:
+        where.append(threading.current_thread().name)
+        return add(connection, names)
+
+    thread = database.submit(slow)
+    await asyncio.to_thread(begun.wait, 60)
+    waiting = database.submit_async(noted, "a", swift=True)
+    for _ in range(BUSY_LOOKS + TURNS + 20):
+        await asyncio.sleep(0)
+    go_on.set()
+    assert await waiting == "A"
+    await asyncio.wrap_future(thread)
+    assert where == ["store-writer"]
