@@ -1,7 +1,7 @@
 """What a second worker is worth: one run on PostgreSQL, a judge that answers after 50 ms, first one worker, then two.
 
 Starts a PostgreSQL of its own. The judge's limit of calls is far above what the workers judge at once, so that only
-the workers bound the run.
+the workers bound the run. Each worker judges some cases before, as one that has been at work does.
 
     python -m benchmarks.workers
     python -m benchmarks.workers --at-once 8
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from benchmarks.judging import reply
 from benchmarks.runs import CALLS, pairs
 from judge_service.backends.catalog import BackendPool
 from judge_service.backends.scripted import ScriptedBackend
+from judge_service.cli.loop import run_loop
+from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge, Limits
 from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Roster
@@ -52,14 +55,14 @@ def work(url: str, at_once: int) -> None:
     """Be a worker until killed."""
     with Store.open(url) as store:
         print("ready", flush=True)
-        asyncio.run(fleet(store, at_once).work())
+        run_loop(fleet(store, at_once).work())
 
 
-async def wall(store: Store, n: int) -> float:
+async def wall(store: Store, cases: Iterable[Case]) -> float:
     """Seconds from the offer of a planned run to its end state."""
     planner = fleet(store, 2)
     core = Judging(Roster([JUDGE]), BackendPool(Settings()), fence_key=b"benchmark")
-    run = await LocalRunner(store, core).plan(pairs(n), get_rubric("pairwise@1"), JUDGE)
+    run = await LocalRunner(store, core).plan(cases, get_rubric("pairwise@1"), JUDGE)
     started = time.perf_counter()
     await planner.offer(run)
     async for told in watch(store, run, sleep=lambda _: asyncio.sleep(0.05)):
@@ -83,7 +86,9 @@ def measure(server: Any, at_once: int, workers: int, n: int) -> float:
         for process in running:
             assert process.stdout is not None
             process.stdout.readline()
-        took = asyncio.run(wall(store, n))
+        # The workers have loaded what they need and listen when they have judged something.
+        asyncio.run(wall(store, [case.model_copy(update={"id": f"early-{case.id}"}) for case in pairs(16 * at_once)]))
+        took = asyncio.run(wall(store, pairs(n)))
         for process in running:
             process.kill()
             process.wait()
@@ -93,7 +98,7 @@ def measure(server: Any, at_once: int, workers: int, n: int) -> float:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=12.0, help="of one worker that nothing but the judge slows")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of one worker that nothing but the judge slows")
     parser.add_argument(
         "--at-once", type=int, nargs="*", default=[8, 16, 32], help="cases that a worker judges at once"
     )

@@ -27,7 +27,7 @@ _PIECES = _pieces()
 
 def canonical_json(value: Any) -> str:
     """`value` as JSON with sorted keys, no spaces, UTF-8 characters kept. Raises ValueError on NaN or Infinity."""
-    return _ENCODER.encode(value) if _PIECES is None or isinstance(value, str) else "".join(_PIECES(value, 0))
+    return _ENCODER.encode(value) if _PIECES is None else "".join(_PIECES(value, 0))
 
 
 def content_hash(value: Any) -> str:

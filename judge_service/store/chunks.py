@@ -4,9 +4,11 @@ Owns which chunks there are and which are done; who works on one is the queue's.
 """
 
 import uuid
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
@@ -22,6 +24,8 @@ _CASES = table(RunCaseRow)
 SMALLEST, LARGEST = 8, 256
 """Cases of a chunk. Small ones share a short run among many workers, large ones keep a long one's list short."""
 _PARTS = 64
+_TAIL = 16
+"""Chunks' worth of cases at the end of a run that are cut finer, by four: workers then end at about the same time."""
 _PAGE = 500
 
 
@@ -59,12 +63,8 @@ class Chunks:
                 if connection.execute(there).scalar_one():
                     return _open(connection, run_id)
             connection.execute(delete(CHUNKS).where(CHUNKS.c.run_id == run_id))
-            size = min(LARGEST, max(SMALLEST, -(-n // _PARTS)))
             label = uuid.uuid4().hex
-            chunks = [
-                Chunk(run_id, number, label, first, min(first + size, n) - 1)
-                for number, first in enumerate(range(0, n, size))
-            ]
+            chunks = [Chunk(run_id, number, label, first, last) for number, (first, last) in enumerate(spans(n))]
             for start in range(0, len(chunks), _PAGE):
                 page = chunks[start : start + _PAGE]
                 failed = _failed(connection, page) if retry_errors else {}
@@ -109,6 +109,15 @@ def _open(connection: Connection, run_id: str) -> list[Chunk]:
     return [_chunk(row) for row in rows]
 
 
+def spans(n: int) -> list[tuple[int, int]]:
+    """Where a run of `n` cases is cut: first and last position of each chunk, both included."""
+    size = min(LARGEST, max(SMALLEST, -(-n // _PARTS)))
+    small = max(SMALLEST, size // 4)
+    whole = (n - min(n // 4, _TAIL * size)) // size * size
+    starts = [*range(0, whole, size), *range(whole, n, small)]
+    return [(first, after - 1) for first, after in pairwise([*starts, n])]
+
+
 def _row(chunk: Chunk) -> dict[str, Any]:
     return {name: getattr(chunk, name) for name in Chunk.__slots__} | {"retry": list(chunk.retry)}
 
@@ -119,19 +128,19 @@ def _chunk(row: RowMapping) -> Chunk:
 
 def _failed(connection: Connection, chunks: Sequence[Chunk]) -> dict[int, list[str]]:
     """The ids of the run's current judge errors in a row of chunks, by the chunk's number."""
-    first, size = chunks[0], chunks[0].last - chunks[0].first + 1
+    starts = [chunk.first for chunk in chunks]
     current = (JUDGMENTS.c.identity == _CASES.c.identity) & JUDGMENTS.c.superseded_at.is_(None)
     query = (
         select(_CASES.c.position, JUDGMENTS.c.id)
         .select_from(_CASES.join(JUDGMENTS, current))
         .where(
-            _CASES.c.run_id == first.run_id,
-            _CASES.c.position.between(first.first, chunks[-1].last),
+            _CASES.c.run_id == chunks[0].run_id,
+            _CASES.c.position.between(starts[0], chunks[-1].last),
             JUDGMENTS.c.outcome == Outcome.JUDGE_ERROR.value,
         )
         .order_by(_CASES.c.position)
     )
     failed: dict[int, list[str]] = {}
     for position, judgment_id in connection.execute(query):
-        failed.setdefault(first.number + (position - first.first) // size, []).append(judgment_id)
+        failed.setdefault(chunks[bisect_right(starts, position) - 1].number, []).append(judgment_id)
     return failed

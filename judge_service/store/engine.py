@@ -39,6 +39,8 @@ RESTED_S = 1.0
 """A PostgreSQL connection that was not used for so long is asked whether it is still there."""
 LOG_PAGES = 16_000
 """Pages of the write-ahead log (64 MB) at which a commit itself moves them into the file."""
+CACHE_KB = 32_000
+"""Pages that the loop's connection keeps: keys are hashes, so that each write touches indexes all over."""
 BUSY_TIMEOUT_MS = 30_000
 """How long SQLite waits for another process's write transaction; ours take milliseconds."""
 
@@ -214,7 +216,7 @@ class Database:
         driver = connection.connection.cursor()
         driver.execute("PRAGMA busy_timeout=0")
         driver.execute("PRAGMA synchronous=NORMAL")
-        driver.execute("PRAGMA cache_size=-32000")
+        driver.execute(f"PRAGMA cache_size=-{CACHE_KB}")
         # The settler moves the log's pages; here only when they come faster than it can, so that the log ends.
         driver.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
         driver.close()
