@@ -39,7 +39,7 @@ RESTED_S = 1.0
 """A PostgreSQL connection that was not used for so long is asked whether it is still there."""
 LOG_PAGES = 16_000
 """Pages of the write-ahead log (64 MB) at which a commit itself moves them into the file."""
-CACHE_KB = 32_000
+CACHE_KB = 8_000
 """Pages that the loop's connection keeps: keys are hashes, so that each write touches indexes all over."""
 BUSY_TIMEOUT_MS = 30_000
 """How long SQLite waits for another process's write transaction; ours take milliseconds."""
