@@ -192,7 +192,7 @@ class Asker:
             f"{prompt + request.max_tokens} are needed, the judge's window holds {window}"
         )
         error = CallError(reason=JudgeErrorReason.CONTEXT_OVERFLOW, message=message)
-        self.calls.append(self._call(request, prompt_hash, 1, self.now(), 0.0, error=error))
+        self.calls.append(Call(**self._about(request, prompt_hash, 1, self.now(), 0.0), error=error))
         raise NoReply(JudgeErrorReason.CONTEXT_OVERFLOW, message)
 
     async def _once(
@@ -216,17 +216,17 @@ class Asker:
                     self.budget.spend(usage)
                 self.gate.spend((usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
                 reply, found = self._read(request, completion)
-                call = Call(
-                    **self._about(request, prompt_hash, attempt, started_at, elapsed, completion.text),
-                    model=completion.model,
-                    finish_reason=completion.finish_reason,
-                    enforcement=completion.enforcement,
-                    usage=usage,
-                    parameters_sent=dict(completion.parameters_sent),
-                    parameters_dropped=completion.parameters_dropped,
-                    engine=dict(completion.engine),
-                    **found,
-                )
+                about = self._about(request, prompt_hash, attempt, started_at, elapsed, completion.text)
+                about |= {
+                    "model": completion.model,
+                    "finish_reason": completion.finish_reason,
+                    "enforcement": completion.enforcement,
+                    "usage": usage,
+                    "parameters_sent": dict(completion.parameters_sent),
+                    "parameters_dropped": completion.parameters_dropped,
+                    "engine": dict(completion.engine),
+                }
+                call = Call(**about, **found)
                 kept = None
                 if reply is not None and self.cache is not None and not call.raw_cut:
                     kept = self.cache.put(key, call)
@@ -238,7 +238,7 @@ class Asker:
         except BackendFailure as failure:
             elapsed = (self.clock.monotonic() - started) * 1000
             error = CallError(reason=failure.reason, message=redact(storable(failure.message))[:2000])
-            call = self._call(request, prompt_hash, attempt, started_at, elapsed, error=error, raw=failure.raw)
+            call = Call(**self._about(request, prompt_hash, attempt, started_at, elapsed, failure.raw), error=error)
             if failure.usage is not None:
                 if self.budget is not None:
                     self.budget.spend(self._priced(failure.usage))
@@ -247,13 +247,13 @@ class Asker:
         except WaitedTooLong as problem:
             impatient = BackendFailure(JudgeErrorReason.RATE_LIMITED, str(problem))
             error = CallError(reason=impatient.reason, message=impatient.message)
-            return self._call(request, prompt_hash, attempt, started_at, 0.0, error=error), None, impatient
+            return Call(**self._about(request, prompt_hash, attempt, started_at, 0.0), error=error), None, impatient
         except TimeoutError:
             message = f"no complete reply within {limits.timeout_s:g} s"
             late = BackendFailure(JudgeErrorReason.TIMEOUT, message, retryable=True)
             elapsed = (self.clock.monotonic() - started) * 1000
             error = CallError(reason=late.reason, message=message)
-            return self._call(request, prompt_hash, attempt, started_at, elapsed, error=error), None, late
+            return Call(**self._about(request, prompt_hash, attempt, started_at, elapsed), error=error), None, late
 
     def _read(self, request: Request, completion: Completion) -> tuple[Reply | None, Mapping[str, Any]]:
         """The reply, None where it cannot be used, and what its call says of that."""
@@ -312,21 +312,6 @@ class Asker:
             total = total + earlier
         return self._priced(total)
 
-    def _call(
-        self,
-        request: Request,
-        prompt_hash: str,
-        attempt: int,
-        started_at: datetime,
-        elapsed_ms: float,
-        *,
-        error: CallError,
-        raw: str | None = None,
-    ) -> Call:
-        """The record of a call that was not answered, or not with a completion."""
-        about = self._about(request, prompt_hash, attempt, started_at, elapsed_ms, raw)
-        return Call(**about, model=self.judge.model or self.judge.name, error=error)
-
     def _about(
         self,
         request: Request,
@@ -334,8 +319,9 @@ class Asker:
         attempt: int,
         started_at: datetime,
         elapsed_ms: float,
-        text: str | None,
+        text: str | None = None,
     ) -> dict[str, Any]:
+        """What the record of a call says in any case; `model` is the one that was asked for."""
         text = None if text is None else storable(text)
         subject = request.subject
         return {
@@ -344,6 +330,7 @@ class Asker:
             "repeat": subject.repeat,
             "attempt": attempt,
             "judge": self.judge.name,
+            "model": self.judge.model or self.judge.name,
             "prompt_hash": prompt_hash,
             "raw": None if text is None else text[:RAW_LIMIT],
             "raw_cut": text is not None and len(text) > RAW_LIMIT,
