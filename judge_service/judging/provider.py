@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 from judge_service.domain.judge import Limits
 
@@ -93,7 +93,6 @@ class ProviderGate:
     _slots: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]" = field(
         init=False, default_factory=WeakKeyDictionary
     )
-    _last: "tuple[ref[asyncio.AbstractEventLoop], asyncio.Semaphore] | None" = field(init=False, default=None)
     _starts: deque[float] = field(init=False, default_factory=deque)
     _tokens: deque[tuple[float, int]] = field(init=False, default_factory=deque)
     _held_until: float = field(init=False, default=0.0)
@@ -129,12 +128,9 @@ class ProviderGate:
 
     def _slots_here(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()
-        if self._last is not None and self._last[0]() is loop:
-            return self._last[1]
         slots = self._slots.get(loop)
         if slots is None:
             slots = self._slots[loop] = asyncio.Semaphore(self.limits.concurrency)
-        self._last = (ref(loop), slots)
         return slots
 
     async def _enter(self, slots: asyncio.Semaphore, patience_s: float) -> None:
