@@ -98,29 +98,39 @@ async def start_calibration(request: Request, wanted: CalibrationRequest) -> JSO
     """Have judges judge a frozen set and keep what they are worth: later judgments carry it as trust.
 
     What was judged before is not asked again. A judge that was recorded elsewhere is measured on its verdicts. The
-    same request with the same Idempotency-Key says how far it is; after a restart of the service it goes on with it.
+    same request with the same Idempotency-Key says how far it is; in another process or after a restart of the service
+    it goes on with it, and the measurement is stored once.
     """
     services = services_of(request)
     idempotency_key = key_in(request)
+    scope = scope_of(principal_of(request), "POST /v1/calibrations")
+    content = wanted.model_dump(mode="json")
     await services.stored_judges.fresh()
 
     async def work() -> Stored[Calibrating]:
-        begun = await _begun(services, wanted)
+        begun = await _begun(services, wanted, None if idempotency_key is None else [scope, idempotency_key])
+        if not await accepted(begun.id):
+            await _check(services, begun)
         started = await services.calibrators.start(begun, retry_errors=wanted.retry_errors)
         return Stored(started.id, started, 202)
+
+    async def accepted(identifier: str) -> bool:
+        """True when this very measurement was begun under the key: its own look at a release split is no second one."""
+        if idempotency_key is None:
+            return False
+        find = services.store.idempotency.find
+        return await asyncio.to_thread(find, scope, idempotency_key, content_hash(content)) == identifier
 
     async def load(identifier: str) -> Calibrating | None:
         return services.calibrators.get(identifier)
 
-    scope = scope_of(principal_of(request), "POST /v1/calibrations")
-    content = wanted.model_dump(mode="json")
     stored, replayed = await services.once.make(scope, idempotency_key, content, work, load)
     headers = {"Idempotent-Replayed": "true"} if replayed else None
     return JSONResponse(state(stored.value), HTTPStatus.ACCEPTED, headers)
 
 
-async def _begun(services: Services, wanted: CalibrationRequest) -> Calibrating:
-    """The calibration that is asked for, checked before anything is asked or stored."""
+async def _begun(services: Services, wanted: CalibrationRequest, under: list[str] | None) -> Calibrating:
+    """The calibration that is asked for, `under` a key or not. Stores and asks nothing."""
 
     def look() -> tuple[SetVersion, Rubric[Any], set[str]]:
         version = services.store.sets.get(wanted.set_name)
@@ -137,16 +147,25 @@ async def _begun(services: Services, wanted: CalibrationRequest) -> Calibrating:
     judges: dict[str, Judge | None] = {}
     hashes = []
     for place, name in enumerate(wanted.judges):
-        judge = _judge(services, name, f"judges[{place}]", made)
-        judge_hash = None if judge is None else services.judging.judge_hash(judge)
-        await asyncio.to_thread(once_on_release, services.store, version, name, judge_hash, wanted.split)
-        if judge is not None:
-            await services.preflight.check(rubric, judge)
-        judges[name] = judge
-        hashes.append([name, judge_hash])
+        judges[name] = _judge(services, name, f"judges[{place}]", made)
+        hashes.append([name, _hash(services, judges[name])])
     method = None if wanted.map == "none" else wanted.map
-    named = [version.id, version.content_hash, rubric.content_hash, wanted.split.value, method, hashes]
-    return Calibrating(f"mea_{content_hash(named)[:32]}", version, rubric, wanted.split, method, judges)
+    named = [version.id, version.content_hash, rubric.content_hash, wanted.split.value, method, hashes, under]
+    identifier = f"mea_{content_hash(named)[:32]}"
+    return Calibrating(identifier, version, rubric, wanted.split, method, judges, once=under is not None)
+
+
+async def _check(services: Services, begun: Calibrating) -> None:
+    """Raises what keeps the judges from being measured, before anything is asked or stored."""
+    for name, judge in begun.judges.items():
+        judge_hash = _hash(services, judge)
+        await asyncio.to_thread(once_on_release, services.store, begun.version, name, judge_hash, begun.split)
+        if judge is not None:
+            await services.preflight.check(begun.rubric, judge)
+
+
+def _hash(services: Services, judge: Judge | None) -> str | None:
+    return None if judge is None else services.judging.judge_hash(judge)
 
 
 def _judge(services: Services, name: str, path: str, made: set[str]) -> Judge | None:

@@ -11,12 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.services import RubricRoute, judge_in, rubric_in, services_of
 from judge_service.domain.calibration_set import Split
-from judge_service.domain.drift import DriftRecord
+from judge_service.domain.drift import DriftRecord, DriftTask
 from judge_service.errors import NotFound
 from judge_service.gate.route import needs
 from judge_service.security.roles import Permission
 from judge_service.sets.drift import MOST_REPEATS, REPEATS, Asked
-from judge_service.sets.watching import Task
 
 router = APIRouter(prefix="/v1", tags=["drift"], route_class=RubricRoute)
 
@@ -35,7 +34,16 @@ _RECORD: dict[str, Any] = {
         "smallest_drop": {"value": 0.033, "n": 120},
     },
 }
-_TASK: dict[str, Any] = {"id": "task_5f0c", "state": "running", "set": "helpdesk@1", "judge": "longer", "record": None}
+_ASKED: dict[str, Any] = {"set": "helpdesk@1", "judge": "longer", "rubric": None, "split": None, "repeats": 5}
+_TASK: dict[str, Any] = {
+    "id": "task_5f0c",
+    "state": "running",
+    "set": "helpdesk@1",
+    "judge": "longer",
+    "asked": _ASKED | {"new_baseline": False, "planned": None},
+    "error": None,
+    "record": None,
+}
 
 
 class DriftRequest(BaseModel):
@@ -56,14 +64,15 @@ class DriftRequest(BaseModel):
     planned: int | None = Field(default=None, ge=1, le=10_000, description="Looks that share the error level equally.")
 
 
-def _shown(task: Task) -> dict[str, Any]:
+def _shown(task: DriftTask, record: DriftRecord | None = None) -> dict[str, Any]:
     return {
         "id": task.id,
-        "state": "failed" if task.error is not None else "running" if task.record is None else "done",
-        "set": task.asked.set,
-        "judge": task.asked.judge,
-        "error": None if task.error is None else task.error.message,
-        "record": None if task.record is None else document(task.record),
+        "state": task.state.value,
+        "set": task.set_id,
+        "judge": task.judge,
+        "asked": task.asked,
+        "error": task.message,
+        "record": None if record is None else document(record),
     }
 
 
@@ -86,7 +95,8 @@ def document(record: DriftRecord) -> dict[str, Any]:
 async def start_check(request: Request, body: DriftRequest) -> JSONResponse:
     """Judge the anchors again, past the cache; the first time, several times for a baseline.
 
-    The answer names a task; `GET /v1/drift/tasks/{task_id}` says when its record is there.
+    The answer names a task; `GET /v1/drift/tasks/{task_id}` says when its record is there. A judge is checked on a set
+    once at a time, whichever process is asked.
     """
     services = services_of(request)
     await services.stored_judges.fresh()
@@ -107,11 +117,15 @@ async def start_check(request: Request, body: DriftRequest) -> JSONResponse:
 async def read_task(
     request: Request, task_id: Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
 ) -> dict[str, Any]:
-    """A check that this process started. After a restart ask for it again: what was judged is used."""
-    task = services_of(request).watch.task(task_id)
+    """A check, whichever process makes it. One whose process ended has failed; `POST /v1/drift` with `asked` again uses
+    what was judged. Of ended checks the newest 256 are kept, records for ever.
+    """
+    services = services_of(request)
+    task = await services.watch.task(task_id)
     if task is None:
-        raise NotFound(f"There is no task {task_id!r} in this process.")
-    return _shown(task)
+        raise NotFound(f"There is no task {task_id!r}.")
+    record = None if task.record_id is None else await asyncio.to_thread(services.store.drift.get, task.record_id)
+    return _shown(task, record)
 
 
 @router.get(

@@ -99,7 +99,7 @@ class Once:
             claimed = await self._claim(scope, key, request_hash, made.identifier)
             if claimed != made.identifier and (value := await load(claimed)) is not None:
                 return Stored(claimed, value, 200), True
-            return made, False
+            return made, made.identifier == there
 
         return await self._fly(scope, key, content, first)
 

@@ -1,6 +1,6 @@
 """Drift: a baseline of anchors judged several times, and the checks that were held against it.
 
-Owns the record of both and the words of a verdict. Knows no statistics.
+Owns the record of both, the words of a verdict and what is known of a check that is under way. Knows no statistics.
 """
 
 from datetime import datetime
@@ -55,3 +55,33 @@ class DriftRecord(BaseModel):
     verdict: DriftVerdict
     result: dict[str, Any] = Field(default_factory=dict)
     created_at: datetime
+
+
+class TaskState(StrEnum):
+    """Where a check in the background stands. The last two are end states."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class DriftTask(BaseModel):
+    """A check in the background of a service: `record_id` once it is done, `message` when it failed.
+
+    `asked` is the request, by which the same check is asked for again. `worker` and `heartbeat_at` say which process
+    makes it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    set_id: str
+    judge: str
+    asked: dict[str, Any]
+    state: TaskState = TaskState.RUNNING
+    message: str | None = None
+    record_id: str | None = None
+    worker: str
+    heartbeat_at: datetime
+    created_at: datetime
+    ended_at: datetime | None = None

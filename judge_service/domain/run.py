@@ -62,6 +62,11 @@ class Run(BaseModel):
     started_at: datetime | None = None
     finished_at: datetime | None = None
 
+    @property
+    def of_drift(self) -> bool:
+        """True for a run over anchors: it is asked past the cache, which only its check does."""
+        return self.source is not None and self.source.startswith(DRIFT_SOURCE)
+
 
 class PlannedCase(BaseModel):
     """One case of a run: its position from 0, the identity of the work, and the case itself."""

@@ -45,11 +45,13 @@ def measure(
     *,
     method: str | None = DEFAULT_METHOD,
     rules: Rules | None = None,
+    measurement: str | None = None,
 ) -> "list[tuple[Calibration, dict[str, Any], FittedMap | None]]":
     """One calibration for each judge of a frozen set, with its figures and its map (None: no confidence to map).
 
-    A map is fitted on the calibration split only, cross-fitted by group; `method` None fits none. Raises Conflict for
-    an open set and InvalidInput for a split without a labelled case.
+    A map is fitted on the calibration split only, cross-fitted by group; `method` None fits none. Those of a named
+    `measurement` have the ids that `calibration_id` gives. Raises Conflict for an open set and InvalidInput for a split
+    without a labelled case.
     """
     version = labelled.version
     if version.content_hash is None:
@@ -68,7 +70,7 @@ def measure(
     dataset = labelled.dataset.only(labelled.dataset.labelled)
     found = []
     for column, row in zip(dataset.columns, figures["judges"], strict=True):
-        calibration = _calibration(labelled, dataset, column, row, split, now)
+        calibration = _calibration(labelled, dataset, column, row, split, now, measurement)
         fitted = None
         if method is not None and split is Split.CALIBRATION:
             fitted = fit(dataset, column, calibration, method, now)
@@ -90,31 +92,48 @@ def measure(
     return found
 
 
+def calibration_id(measurement: str, judge: str) -> str:
+    """The id of what a measurement finds about a judge: the same in whichever process it is made."""
+    return f"cal_{content_hash([measurement, judge])[:32]}"
+
+
 def keep(
-    store: Store, labelled: LabelledSet, split: Split, now: datetime, *, method: str | None = DEFAULT_METHOD
+    store: Store,
+    labelled: LabelledSet,
+    split: Split,
+    now: datetime,
+    *,
+    method: str | None = DEFAULT_METHOD,
+    measurement: str | None = None,
 ) -> list[dict[str, Any]]:
     """Measure every judge of a frozen set and store it: later judgments carry it as trust. Raises what `measure` does.
 
-    Gives each calibration as JSON with its `map` and `statistics`. The use of the split is recorded.
+    Gives each calibration as JSON with its `map` and `statistics`. The use of the split is recorded. A named
+    `measurement` is stored once, also when several processes make it; without a name it is always a new one.
     """
     rows = []
-    version = labelled.version.id
-    for calibration, figures, fitted in measure(labelled, split, now, method=method):
-        if split is Split.RELEASE:
-            store.sets.record_scores(version, {calibration.judge: calibration.judge_hash}, USUAL_RULES)
-        else:
-            purposes = [UsePurpose.SCORED] + ([UsePurpose.TUNED] if fitted is not None else [])
-            for purpose in purposes:
-                store.sets.record_use(version, split, calibration.judge_hash, purpose, judge=calibration.judge)
-        store.calibrations.add(calibration, figures, fitted)
+    for calibration, figures, fitted in measure(labelled, split, now, method=method, measurement=measurement):
+        # Where another process stored it, that one noted the use.
+        if store.calibrations.get(calibration.id) is None:
+            _note_use(store, calibration, tuned=fitted is not None)
+        stored = store.calibrations.add(calibration, figures, fitted)
         rows.append(
             {
-                **calibration.model_dump(mode="json"),
+                **stored.model_dump(mode="json"),
                 "map": None if fitted is None else fitted.model_dump(mode="json"),
                 "statistics": figures,
             }
         )
     return rows
+
+
+def _note_use(store: Store, calibration: Calibration, *, tuned: bool) -> None:
+    set_id, name, judge_hash = calibration.set_id, calibration.judge, calibration.judge_hash
+    if calibration.split is Split.RELEASE:
+        store.sets.record_scores(set_id, {name: judge_hash}, USUAL_RULES)
+        return
+    for purpose in [UsePurpose.SCORED] + ([UsePurpose.TUNED] if tuned else []):
+        store.sets.record_use(set_id, calibration.split, judge_hash, purpose, judge=name)
 
 
 def once_on_release(store: Store, version: SetVersion, name: str, judge_hash: str | None, split: Split) -> None:
@@ -218,7 +237,13 @@ def rules_in_words(rules: Rules | None = None, by: Sequence[str] = (), where: st
 
 
 def _calibration(
-    labelled: LabelledSet, dataset: Dataset, column: JudgeColumn, row: dict[str, Any], split: Split, now: datetime
+    labelled: LabelledSet,
+    dataset: Dataset,
+    column: JudgeColumn,
+    row: dict[str, Any],
+    split: Split,
+    now: datetime,
+    measurement: str | None,
 ) -> Calibration:
     agreement = row["agreement"]
     raw = agreement["raw_agreement"]
@@ -231,7 +256,7 @@ def _calibration(
     confidence = row.get("confidence") or {}
     weighed = dataset.weights is not None
     return Calibration(
-        id=f"cal_{uuid.uuid4().hex}",
+        id=calibration_id(measurement or uuid.uuid4().hex, column.judge.name),
         rubric=dataset.rubric.id,
         rubric_hash=dataset.rubric.content_hash,
         judge=column.judge.name,

@@ -10,7 +10,7 @@ from typing import Any
 
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
-from judge_service.domain.run import DRIFT_SOURCE, Run, RunStatus
+from judge_service.domain.run import Run, RunStatus
 from judge_service.errors import Conflict, NotFound
 from judge_service.runs.aggregate import Aggregate, aggregate
 from judge_service.runs.fleet import Fleet, why_stopped
@@ -101,7 +101,7 @@ class BackgroundRuns:
         Raises NotFound, and Conflict while it still runs or when its cases were not all stored.
         """
         run = await self.get(run_id)
-        if _of_drift(run):
+        if run.of_drift:
             raise Conflict(f"Run {run_id} is part of a drift check: ask for the check again, and it goes on.")
         if run_id in self._tasks or alive(run, utc_now()):
             raise Conflict(f"Run {run_id} is {run.status}: there is nothing to resume.")
@@ -130,7 +130,7 @@ class BackgroundRuns:
             await self._fleet.keep()
             return continued
         for run in await asyncio.to_thread(self._store.runs.open):
-            if run.id in self._tasks or alive(run, utc_now()) or _of_drift(run):
+            if run.id in self._tasks or alive(run, utc_now()) or run.of_drift:
                 continue
             if run.status is RunStatus.CANCELLING:
                 await asyncio.to_thread(self._store.runs.finish, run.id, RunStatus.CANCELLED)
@@ -209,8 +209,3 @@ class BackgroundRuns:
 
     def _seen(self, run_id: str, progress: Progress) -> None:
         self._progress[run_id] = progress
-
-
-def _of_drift(run: Run) -> bool:
-    """Runs over anchors are asked past the cache, which only their check does."""
-    return run.source is not None and run.source.startswith(DRIFT_SOURCE)

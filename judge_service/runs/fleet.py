@@ -101,9 +101,12 @@ class Fleet:
         self._runner.stop()
 
     async def keep(self) -> None:
-        """See to runs that nobody works on: offered again, or ended where they were being cancelled."""
+        """See to runs that nobody works on: offered again, or ended where they were being cancelled.
+
+        Those of drift checks are left to their check, which alone asks past the cache.
+        """
         for run in await asyncio.to_thread(self._store.runs.open):
-            if run.worker == this_worker() or alive(run, utc_now()):
+            if run.worker == this_worker() or alive(run, utc_now()) or run.of_drift:
                 continue
             if run.status is RunStatus.CANCELLING:
                 await asyncio.to_thread(self._store.runs.finish, run.id, RunStatus.CANCELLED)

@@ -1,6 +1,6 @@
-"""Who works on a run: a name for this process, and whether the process behind a name still lives.
+"""Who works on a run or a check: a name for this process, and whether the process behind a name still lives.
 
-Owns take-over: a run of a dead process may be continued, one of a living process may not.
+Owns take-over: the work of a dead process may be continued, that of a living process may not.
 """
 
 import os
@@ -29,13 +29,16 @@ def alive(run: Run, now: datetime) -> bool:
     planning = run.status is RunStatus.QUEUED and not run.planned
     if run.worker is None or not (planning or run.status in (RunStatus.RUNNING, RunStatus.CANCELLING)):
         return False
-    parts = run.worker.split("|")
+    return run.worker != this_worker() and living(run.worker, run.heartbeat_at, now)
+
+
+def living(worker: str, heartbeat_at: datetime | None, now: datetime) -> bool:
+    """True while the process of that name lives, this one too: on another machine, by its last sign of life."""
+    parts = worker.split("|")
     if len(parts) == 4 and parts[0] == _host() and parts[1].isdigit():
-        if parts[3] == _TOKEN and int(parts[1]) == os.getpid():
-            return False
         born = _born(int(parts[1]))
         return born is not None and str(born) == parts[2]
-    return run.heartbeat_at is not None and abs(now - run.heartbeat_at) < LEASE
+    return heartbeat_at is not None and abs(now - heartbeat_at) < LEASE
 
 
 def _host() -> str:

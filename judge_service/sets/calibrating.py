@@ -1,7 +1,7 @@
 """Calibrations on their way: judges that judge what is missing of a set, and are measured once their runs have ended.
 
 Owns the tasks of this process that wait for the runs. A run goes on after a restart by itself; the measurement is
-asked for again then, and asks no judge twice.
+asked for again then, or in another process meanwhile: that asks no judge twice and stores nothing twice.
 """
 
 import asyncio
@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from judge_service.domain.calibration_set import SetVersion, Split
+from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.run import Run, RunStatus
 from judge_service.errors import JudgeServiceError
 from judge_service.judging.judging import Judging
 from judge_service.reports.labelled_set import read_set, source_of
-from judge_service.reports.measuring import keep
+from judge_service.reports.measuring import calibration_id, keep
 from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.naming import of_source, work_id
 from judge_service.runs.tasks import Tasks
@@ -31,7 +32,10 @@ LOOK_AGAIN_S = 1.0
 
 @dataclass(slots=True)
 class Calibrating:
-    """One measurement under way or ended. `judges` without a configuration here were run elsewhere."""
+    """One measurement under way or ended. `judges` without a configuration here were run elsewhere.
+
+    With `once` its id names one measurement for ever; without, it is made anew each time it is asked for.
+    """
 
     id: str
     version: SetVersion
@@ -39,6 +43,7 @@ class Calibrating:
     split: Split
     method: str | None
     judges: dict[str, Judge | None]
+    once: bool = False
     runs: dict[str, str] = field(default_factory=dict)
     status: str = "judging"
     message: str | None = None
@@ -62,15 +67,22 @@ class Calibrators:
     async def start(self, wanted: Calibrating, *, retry_errors: bool = False) -> Calibrating:
         """Start the runs of the judges and measure when they have ended; one that is under way is not begun again.
 
-        Raises InvalidInput for a case or an empty split, and what planning a run raises; nothing is measured then.
+        One that is made `once` and was stored by any process is measured already. Raises InvalidInput for a case or an
+        empty split, and what planning a run raises; nothing is measured then.
         """
         if wanted.id in self._tasks:
             return self._known[wanted.id]
+        stored = await asyncio.to_thread(self._stored, wanted)
         for name, judge in wanted.judges.items():
             if judge is not None:
-                run = await self._run(wanted, judge, retry_errors)
-                wanted.runs[name] = run.id
+                cases, run_id = await asyncio.to_thread(self._work, wanted, judge)
+                if not stored:
+                    await self._run(wanted, judge, cases, run_id, retry_errors)
+                wanted.runs[name] = run_id
         self._known[wanted.id] = wanted
+        if stored:
+            wanted.status, wanted.calibrations = "measured", stored
+            return wanted
         self._tasks.begin(wanted.id, self._measure(wanted), name=f"calibrate {wanted.version.id}")
         return wanted
 
@@ -82,17 +94,25 @@ class Calibrators:
         """Stop waiting for runs; they go on after the next start."""
         await self._tasks.aclose()
 
-    async def _run(self, wanted: Calibrating, judge: Judge, retry_errors: bool) -> Run:
-        cases = await asyncio.to_thread(
-            lambda: [entry.case for entry in self._store.sets.cases(wanted.version.id, wanted.split)]
-        )
+    def _stored(self, wanted: Calibrating) -> list[str]:
+        """The calibrations of a measurement that is made once, where all are stored; none otherwise."""
+        found = [calibration_id(wanted.id, name) for name in wanted.judges] if wanted.once else []
+        return found if all(self._store.calibrations.get(one) is not None for one in found) else []
+
+    def _work(self, wanted: Calibrating, judge: Judge) -> tuple[list[Case], str]:
+        """The cases that a judge is measured on, and the run that judges exactly these. Raises InvalidInput."""
+        cases = [entry.case for entry in self._store.sets.cases(wanted.version.id, wanted.split)]
+        work, _ = work_id(self._judging, cases, wanted.rubric, judge)
+        return cases, of_source(work, source_of(wanted.version.id))
+
+    async def _run(
+        self, wanted: Calibrating, judge: Judge, cases: Sequence[Case], run_id: str, retry_errors: bool
+    ) -> None:
         source = source_of(wanted.version.id)
-        work, _ = await asyncio.to_thread(work_id, self._judging, cases, wanted.rubric, judge)
-        run = await self._background.submit(cases, wanted.rubric, judge, run_id=of_source(work, source), source=source)
+        run = await self._background.submit(cases, wanted.rubric, judge, run_id=run_id, source=source)
         unfinished = run.status in (RunStatus.FAILED, RunStatus.CANCELLED)
         if unfinished or (retry_errors and run.status is RunStatus.FINISHED_WITH_ERRORS):
-            run = await self._background.resume(run.id, retry_errors=retry_errors)
-        return run
+            await self._background.resume(run_id, retry_errors=retry_errors)
 
     async def _measure(self, wanted: Calibrating) -> None:
         try:
@@ -131,4 +151,6 @@ class Calibrators:
             split=wanted.split,
             configured=configured,
         )
-        return [row["id"] for row in keep(self._store, labelled, wanted.split, utc_now(), method=wanted.method)]
+        measurement = wanted.id if wanted.once else None
+        kept = keep(self._store, labelled, wanted.split, utc_now(), method=wanted.method, measurement=measurement)
+        return [row["id"] for row in kept]

@@ -17,7 +17,7 @@ from judge_service.domain.drift import DriftRecord, DriftVerdict
 from judge_service.domain.judge import Judge
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
-from judge_service.domain.run import DRIFT_SOURCE, RunStatus
+from judge_service.domain.run import DRIFT_SOURCE
 from judge_service.errors import Conflict, FieldProblem, InvalidInput
 from judge_service.judging.budget import Budget
 from judge_service.judging.judging import Judging
@@ -219,8 +219,9 @@ class DriftChecks:
             on_progress=on_progress,
         )
         counts = await asyncio.to_thread(self.store.runs.counts, run_id)
-        if run.status is RunStatus.FAILED and sum(count.n for count in counts) < len(anchors.cases):
-            raise Conflict(f"The anchors were not all judged: {run.message}")
+        # One that was cancelled too: anchors that nobody asked about would count as failures of the judge.
+        if sum(count.n for count in counts) < len(anchors.cases):
+            raise Conflict(f"The anchors were not all judged: {run.message or f'run {run.id} was {run.status}.'}")
         return run_id
 
     def _read(self, anchors: Anchors, runs: Sequence[str]) -> tuple[list[list[str | None]], tuple[str, ...]]:

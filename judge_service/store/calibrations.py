@@ -1,4 +1,4 @@
-"""Calibrations and their maps of confidences, as they were measured: added, read, never changed.
+"""Calibrations and their maps of confidences, as they were measured: added once, read, never changed.
 
 Knows no statistics and no rule of trust.
 """
@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
+from sqlalchemy.exc import IntegrityError
 
 from judge_service.domain.calibration import Calibration, FittedMap
 from judge_service.store.engine import Database
@@ -18,6 +19,7 @@ from judge_service.store.tables import CalibrationRow, ConfidenceMapRow, table
 CALIBRATIONS = table(CalibrationRow)
 MAPS = table(ConfidenceMapRow)
 _COLUMNS = ("id", "rubric", "rubric_hash", "judge", "judge_hash", "set_id", "created_at")
+_SUMMARIES = select(*(CALIBRATIONS.c[name] for name in _COLUMNS), CALIBRATIONS.c.summary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,23 @@ class Calibrations:
         """How many calibrations this process has stored."""
 
     def add(self, calibration: Calibration, statistics: dict[str, Any], fitted: FittedMap | None = None) -> Calibration:
-        """Store a calibration with all its figures and its map. Raises ValueError on NaN in the figures."""
+        """Store a calibration with all its figures and its map; one that is stored already is returned as it is.
+
+        Raises ValueError on NaN in the figures.
+        """
         fields = calibration.model_dump(mode="json")
         row = {name: getattr(calibration, name) for name in _COLUMNS}
         row |= {"summary": {name: value for name, value in fields.items() if name not in _COLUMNS}}
 
         def work(connection: Connection) -> Calibration:
-            connection.execute(insert(CALIBRATIONS), row | {"statistics": statistics})
+            try:
+                with connection.begin_nested():
+                    connection.execute(insert(CALIBRATIONS), row | {"statistics": statistics})
+            except IntegrityError:
+                there = _find(connection, calibration.id)
+                if there is None:
+                    raise
+                return there
             if fitted is not None:
                 document = fitted.model_dump(mode="json", exclude={"id", "calibration_id", "created_at"})
                 connection.execute(
@@ -67,7 +79,7 @@ class Calibrations:
         self, *, judge: str | None = None, rubric: str | None = None, set_id: str | None = None
     ) -> list[Calibration]:
         """Calibrations, newest first, without their statistics."""
-        query = select(*(CALIBRATIONS.c[name] for name in _COLUMNS), CALIBRATIONS.c.summary)
+        query = _SUMMARIES
         for column, value in ((CALIBRATIONS.c.judge, judge), (CALIBRATIONS.c.rubric, rubric)):
             if value is not None:
                 query = query.where(column == value)
@@ -79,10 +91,8 @@ class Calibrations:
 
     def get(self, calibration_id: str) -> Calibration | None:
         """A calibration by its id."""
-        query = select(*(CALIBRATIONS.c[name] for name in _COLUMNS), CALIBRATIONS.c.summary)
         with self._database.read() as connection:
-            row = connection.execute(query.where(CALIBRATIONS.c.id == calibration_id)).mappings().one_or_none()
-        return None if row is None else _calibration(dict(row))
+            return _find(connection, calibration_id)
 
     def statistics(self, calibration_id: str) -> dict[str, Any] | None:
         """Every figure of a calibration, as it was measured."""
@@ -110,6 +120,11 @@ class Calibrations:
         with self._database.read() as connection:
             count, newest = connection.execute(of_all).one()
             return Mark(count, newest, connection.execute(frozen).scalar_one())
+
+
+def _find(connection: Connection, calibration_id: str) -> Calibration | None:
+    row = connection.execute(_SUMMARIES.where(CALIBRATIONS.c.id == calibration_id)).mappings().one_or_none()
+    return None if row is None else _calibration(dict(row))
 
 
 def _calibration(row: dict[str, Any]) -> Calibration:

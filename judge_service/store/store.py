@@ -13,7 +13,7 @@ from judge_service.store.audit import Audit
 from judge_service.store.cache import Cache
 from judge_service.store.calibrations import Calibrations
 from judge_service.store.chunks import Chunks
-from judge_service.store.drift import DriftRecords
+from judge_service.store.drift import DriftRecords, DriftTasks
 from judge_service.store.engine import Database, parse_url
 from judge_service.store.facts import Facts
 from judge_service.store.idempotency import Idempotency
@@ -57,6 +57,7 @@ class Store:
         self.cache = Cache(database, clock)
         self.facts = Facts(database)
         self.drift = DriftRecords(database)
+        self.drift_tasks = DriftTasks(database)
         self.sets = Sets(database, clock)
         self.labels = Labels(database, clock)
         self.projects = Projects(database, clock)

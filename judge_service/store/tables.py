@@ -641,6 +641,34 @@ class DriftRow(Base, table=True):
     created_at: datetime = Field(sa_type=UtcDateTime)
 
 
+class DriftTaskRow(Base, table=True):
+    """A check in the background. At most one of a judge on a set is running, whichever process makes it."""
+
+    __tablename__ = "drift_tasks"
+    __table_args__ = (
+        Index(
+            "uq_drift_tasks_running",
+            "set_id",
+            "judge",
+            unique=True,
+            sqlite_where=text("state = 'running'"),
+            postgresql_where=text("state = 'running'"),
+        ),
+    )
+
+    id: str = Field(primary_key=True)
+    set_id: str = Field(foreign_key="sets.id", ondelete="CASCADE")
+    judge: str = Field(sa_type=ExactText)
+    asked: dict[str, Any] = Field(sa_type=JsonText)
+    state: str
+    message: str | None = Field(default=None, sa_type=ExactText)
+    record_id: str | None = Field(default=None, foreign_key="drift_records.id", ondelete="CASCADE")
+    worker: str = Field(sa_type=ExactText)
+    heartbeat_at: datetime = Field(sa_type=UtcDateTime)
+    created_at: datetime = Field(sa_type=UtcDateTime)
+    ended_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
 class AuditRow(Base, table=True):
     """An entry of the audit log. Never changed."""
 

@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import Outcome
-from judge_service.domain.run import DRIFT_SOURCE, Run, RunStatus
+from judge_service.domain.run import Run, RunStatus
 from judge_service.errors import Conflict, JudgeServiceError, NotFound
 from judge_service.gate.route import GuardedRoute, needs, principal_of
 from judge_service.reports.render import OUTCOMES
@@ -195,7 +195,7 @@ def _allowed(request: Request, run: Run) -> frozenset[str]:
     if run.status in (RunStatus.QUEUED, RunStatus.RUNNING) and may(role, Permission.CANCEL_RUNS):
         found.add("cancel")
     # A run over anchors goes on when its check is asked for again, and no other way.
-    drift = (run.source or "").startswith(DRIFT_SOURCE)
+    drift = run.of_drift
     ended = run.status.ended and run.status is not RunStatus.FINISHED
     if ended and run.planned and not drift and may(role, Permission.START_RUNS):
         found.add("resume")

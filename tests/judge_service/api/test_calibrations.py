@@ -7,7 +7,8 @@ from judge_service.app import Service
 from judge_service.domain.calibration_set import Label, SetCase, Split
 from judge_service.domain.case import Case
 from judge_service.domain.principal import Role
-from tests.judge_service.api.conftest import Connect
+from judge_service.errors import StoreError
+from tests.judge_service.api.conftest import Connect, Start
 from tests.judge_service.api.test_statistics import NOON, pair, request
 
 
@@ -74,6 +75,50 @@ async def test_the_same_key_with_another_request_is_refused(lead: httpx.AsyncCli
     await lead.post("/v1/calibrations", json={"set": "demo", "judges": ["longer"]}, headers=KEY)
     other = await lead.post("/v1/calibrations", json={"set": "demo", "judges": ["constant"]}, headers=KEY)
     assert other.status_code == 409
+
+
+@pytest.mark.parametrize("split", [Split.CALIBRATION, Split.RELEASE])
+async def test_another_service_names_what_was_measured_under_the_key(start: Start, split: Split) -> None:
+    service, lead = await start()
+    set_id = labelled(service, split=split)
+    body = {"set": "demo", "judges": ["longer", "constant"], "split": split.value}
+    begun = (await lead.post("/v1/calibrations", json=body, headers=KEY)).json()
+    await service.calibrators.wait(begun["id"])
+    here = (await lead.post("/v1/calibrations", json=body, headers=KEY)).json()
+    assert here["status"] == "measured"
+    uses = service.store.sets.uses(set_id)
+    other, elsewhere = await start()
+    answer = await elsewhere.post("/v1/calibrations", json=body, headers=KEY)
+    assert answer.json() == here
+    assert answer.headers["Idempotent-Replayed"] == "true"
+    assert {one.id for one in other.store.calibrations.all()} == {one["id"] for one in here["calibrations"]}
+    assert other.store.sets.uses(set_id) == uses
+    # Another key asks for another measurement.
+    more = await elsewhere.post("/v1/calibrations", json=body, headers={"Idempotency-Key": "calibrate-2"})
+    assert more.status_code == (202 if split is Split.CALIBRATION else 409)
+
+
+async def test_what_a_dead_service_had_scored_on_a_release_split_is_measured_under_its_key(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, lead = await start()
+    set_id = labelled(service, split=Split.RELEASE)
+
+    def dies(*_: object) -> None:
+        raise StoreError("It is gone.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.store.calibrations, "add", dies)
+        body = {"set": "demo", "judges": ["longer"], "split": "release"}
+        begun = (await lead.post("/v1/calibrations", json=body, headers=KEY)).json()
+        await service.calibrators.wait(begun["id"])
+    assert [use.judge for use in service.store.sets.uses(set_id)] == ["longer"]
+    other, elsewhere = await start()
+    again = (await elsewhere.post("/v1/calibrations", json=body, headers=KEY)).json()
+    assert (again["id"], again["runs"]) == (begun["id"], begun["runs"])
+    await other.calibrators.wait(again["id"])
+    assert len(other.store.calibrations.all()) == 1
+    assert [use.judge for use in service.store.sets.uses(set_id)] == ["longer"]
 
 
 async def test_without_a_key_it_is_measured_again_and_judged_once(lead: httpx.AsyncClient, service: Service) -> None:

@@ -2,6 +2,7 @@ import httpx
 
 from judge_service.app import Service
 from judge_service.domain.principal import Role
+from tests.judge_service.api.conftest import Start
 from tests.judge_service.api.test_statistics import calibrated
 
 
@@ -29,6 +30,25 @@ async def test_a_baseline_then_a_check(connect, service: Service) -> None:
     assert run.json()["run"]["source"] == "drift:demo@1"
     resumed = await lead.post(f"/v1/runs/{record['runs'][0]}/resume")
     assert resumed.status_code == 409
+
+
+async def test_any_service_says_how_a_check_stands(start: Start) -> None:
+    service, lead = await start()
+    await calibrated(service)
+    _, elsewhere = await start()
+    began = await lead.post("/v1/drift", json={"set": "demo", "judge": "longer", "repeats": 2})
+    address = began.headers["location"]
+    begun = (await elsewhere.get(address)).json()
+    assert begun["set"] == begun["asked"]["set"] == "demo@1"
+    here = await done(lead, service, began)
+    assert (here["state"], here["error"], here["record"]["verdict"]) == ("done", None, "baseline stored")
+    assert (await elsewhere.get(address)).json() == here
+    await service.aclose()
+    _, restarted = await start()
+    assert (await restarted.get(address)).json() == here
+    again = await restarted.post("/v1/drift", json=here["asked"])
+    assert again.status_code == 202, again.text
+    assert again.json()["asked"] == here["asked"]
 
 
 async def test_what_cannot_be_checked(connect, service: Service) -> None:

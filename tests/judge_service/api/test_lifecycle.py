@@ -32,7 +32,8 @@ from judge_service.app import create_app
 from judge_service.settings import Settings
 from judge_service.telemetry import configure_logging
 configure_logging("DEBUG")
-uvicorn.run(create_app(Settings(data_dir=Path(sys.argv[1]))), port=int(sys.argv[2]), log_config=None)
+settings = Settings(data_dir=Path(sys.argv[1]), database_url=sys.argv[3] or None)
+uvicorn.run(create_app(settings), port=int(sys.argv[2]), log_config=None)
 """
 
 
@@ -101,9 +102,9 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def process(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def process(folder: Path, database_url: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
     port = free_port()
-    command = [sys.executable, "-c", SERVER, str(folder), str(port)]
+    command = [sys.executable, "-c", SERVER, str(folder), str(port), database_url]
     with (folder / "log").open("a") as log, subprocess.Popen(command, stderr=log, text=True) as running:
         try:
             url = f"http://127.0.0.1:{port}"

@@ -11,7 +11,7 @@ from judge_service.domain.run import Run, RunStatus
 from judge_service.errors import Conflict, InvalidInput, NotFound
 from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.local import LocalRunner
-from judge_service.runs.worker import LEASE, alive, this_worker
+from judge_service.runs.worker import LEASE, alive, living, this_worker
 from judge_service.store import Store
 from judge_service.store.store import utc_now
 from rubrics.registry import get_rubric
@@ -196,3 +196,8 @@ def test_a_worker_elsewhere_lives_as_long_as_its_signs() -> None:
     assert not alive(run.model_copy(update={"worker": this_worker()}), now)
     reused = f"{this_worker().split('|')[0]}|{os.getpid()}|1|t"
     assert not alive(run.model_copy(update={"worker": reused}), now)
+    # What is true of another process's run is true of a name; this process lives too.
+    assert living(this_worker(), None, now)
+    assert not living(reused, now, now)
+    assert living("another-host|1|1|t", now, now + LEASE / 2)
+    assert not living("another-host|1|1|t", None, now)

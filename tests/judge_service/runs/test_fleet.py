@@ -67,6 +67,17 @@ async def test_a_run_is_judged_in_chunks_and_its_errors_again_when_that_is_wante
     assert [one.case_id for one in judgments_of(shared, "r")] == [case.id for case in cases(30)]
 
 
+async def test_runs_of_a_drift_check_are_left_to_it(shared: Store) -> None:
+    judging = FakeJudging()
+    runner = LocalRunner(shared, judging)
+    of_drift = await runner.plan(cases(3), PAIRWISE, JUDGE, run_id="d", source="drift:s@1")
+    await runner.plan(cases(2, start=3), PAIRWISE, JUDGE, run_id="r")
+    async with working(shared, judging) as runs:
+        assert await ended(shared, runs) is RunStatus.FINISHED
+    assert set(judging.asked) == {"case-3", "case-4"}
+    assert shared.runs.get("d") == of_drift
+
+
 async def test_chunks_share_the_cases_at_once(shared: Store) -> None:
     # Two chunks, of eight cases and of four: with a fixed part for each chunk fewer would be in the air.
     judging = FakeJudging(gate=asyncio.Event())

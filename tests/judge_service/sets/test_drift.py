@@ -17,9 +17,11 @@ from judge_service.domain.case import Case
 from judge_service.domain.drift import DriftRecord, DriftVerdict
 from judge_service.domain.judge import Judge
 from judge_service.domain.outcome import Enforcement, JudgeErrorReason
+from judge_service.domain.run import RunStatus
 from judge_service.errors import Conflict, InvalidInput, NotFound
 from judge_service.reports.drift_report import EXIT_CODES, to_markdown
 from judge_service.reports.labelled_set import read_set
+from judge_service.runs.worker import this_worker
 from judge_service.sets import drift as module
 from judge_service.sets.drift import Asked
 from judge_service.settings import Settings
@@ -267,6 +269,27 @@ def test_a_check_that_was_stopped_goes_on(service: Service, model: Model) -> Non
     assert check(service).verdict is DriftVerdict.BASELINE_STORED
     assert model.calls < spent + 3 * 80 - 90
     assert len(service.store.drift.all()) == 1
+
+
+def test_a_check_whose_run_was_cancelled_weighs_no_part_of_it(service: Service, model: Model) -> None:
+    anchored(service)
+
+    def dies(request: Request) -> str:
+        if model.calls == 100:
+            raise BackendFailure(JudgeErrorReason.PROVIDER_ERROR, "key revoked", fatal=True)
+        return right(request)
+
+    model.say = dies
+    with pytest.raises(Conflict, match="key revoked"):
+        check(service)
+    model.say = right
+    [stopped] = service.store.runs.list(status=RunStatus.FAILED)
+    service.store.runs.start(stopped.id, f"{this_worker().split('|')[0]}|999999999|1|token", resume=True)
+    service.store.runs.cancel(stopped.id)
+    with pytest.raises(Conflict, match=f"run {stopped.id} was cancelled"):
+        check(service)
+    assert service.store.drift.all() == []
+    assert check(service).verdict is DriftVerdict.BASELINE_STORED
 
 
 def test_runs_of_a_check_are_resumed_by_it_alone(service: Service) -> None:

@@ -52,6 +52,8 @@ def test_a_calibration_is_read_back_as_it_was_and_changes_the_mark(store: Store)
     )
     between = store.calibrations.mark()
     assert store.calibrations.add(made, {"judge": {"n": 40}}, fitted) == made
+    # The same measurement stored again, by whichever process, is the one that is there.
+    assert store.calibrations.add(made.model_copy(update={"n": 1}), {"judge": {"n": 1}}, fitted) == made
     later = made.model_copy(update={"id": "cal_2", "created_at": NOON + timedelta(seconds=1)})
     store.calibrations.add(later, {})
     assert store.calibrations.mark() != between

@@ -58,7 +58,7 @@ def test_a_second_start_changes_nothing(no_tables_url: str) -> None:
     with Store.open(no_tables_url) as store:
         assert store.judgments.current("work-1") == judgment()
         assert store.facts.all() == facts
-        assert store.schema_version == head() == "0015"
+        assert store.schema_version == head() == "0016"
     assert set(facts) == {"installation", "created_at", "created_by"}
 
 
