@@ -44,10 +44,9 @@ def fleet(store: Store, at_once: int) -> Fleet:
     pool = BackendPool(Settings())
     pool.put(JUDGE, ScriptedBackend(reply, latency_ms=LATENCY_MS, keep_requests=False))
     core = Judging(Roster([JUDGE]), pool, fence_key=b"benchmark", cache=store.cache)
-    queue, shared = store.queue(), store.shared_limits()
+    queue = store.queue()
     assert queue is not None
-    assert shared is not None
-    core.gates = SharedGates(shared, this_worker())
+    core.gates = SharedGates(store.shared_limits(), this_worker())
     return Fleet(store, queue, LocalRunner(store, core), get_rubric, cases_at_once=at_once)
 
 

@@ -112,8 +112,7 @@ class Service:
             backends = BackendPool(settings)
             trust = StoredTrust(store)
             judging = Judging(roster, backends, fence_key=settings.fence_secret, cache=store.cache, trust=trust)
-            shared = store.shared_limits()
-            gates = None if shared is None else SharedGates(shared, this_worker())
+            gates = None if store.queue() is None else SharedGates(store.shared_limits(), this_worker())
             if gates is not None:
                 judging.gates = gates
             executor = Executor(store, judging)

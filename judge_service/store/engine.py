@@ -187,24 +187,32 @@ class Database:
         except SQLAlchemyError as error:
             raise readable(error) from error
 
-    def lacks(self, query: str, key: str) -> bool:
-        """True when `query`, which takes one parameter and reads by an index, surely finds nothing for `key` now.
+    def glance(self, query: str, *values: Any) -> Sequence[Sequence[Any]] | None:
+        """The rows of a query with `?` for each value that reads by an index.
 
         Answered on the calling thread within microseconds, so that an event loop may ask: an SQLite file only, and
-        never after waiting for a lock. False means "look with `read`".
+        never after waiting for a lock. None means "look with `read`".
         """
         if not self.is_sqlite or not self._glancing.acquire(blocking=False):
-            return False
+            return None
         try:
             if self._glance is None:
                 self._glance = self._open_glance()
             # With one cursor, past SQLAlchemy. Read to the end, so that no old state of the file is held.
-            return not self._glance[1].execute(query, (key,)).fetchall()
+            return self._glance[1].execute(query, values).fetchall()
         except (sqlite3.Error, SQLAlchemyError):
             # `read` meets the same fault and says what it is.
-            return False
+            return None
         finally:
             self._glancing.release()
+
+    def lacks(self, query: str, key: str) -> bool:
+        """True when a `glance` at `query`, which takes one parameter, surely finds nothing for `key` now.
+
+        False means "look with `read`".
+        """
+        rows = self.glance(query, key)
+        return rows is not None and not rows
 
     async def ask(self, query: str, *values: Any) -> Sequence[Sequence[Any]] | None:
         """The rows of a short query, `%s` for each value, without a thread: PostgreSQL only. None: look with `read`."""

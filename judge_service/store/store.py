@@ -22,6 +22,7 @@ from judge_service.store.judgments import Judgments
 from judge_service.store.keys import Keys
 from judge_service.store.labels import Labels
 from judge_service.store.migrate import found, head, upgrade
+from judge_service.store.postgres_limits import PostgresLimits
 from judge_service.store.probes import Probes
 from judge_service.store.projects import Projects
 from judge_service.store.queue import HEARTBEAT_S, ChunkQueue
@@ -30,6 +31,7 @@ from judge_service.store.rubrics import Rubrics
 from judge_service.store.runs import Runs
 from judge_service.store.sets import Sets
 from judge_service.store.sharing import EXPIRY_S, SharedLimits
+from judge_service.store.sqlite_limits import SqliteLimits
 from judge_service.store.standing import Standing
 from judge_service.store.users import Users
 
@@ -44,6 +46,7 @@ class Store:
 
     def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
         self._database = database
+        self._clock = clock
         self.judgments = Judgments(database, clock)
         self.runs = Runs(database, clock)
         self.recorded = RecordedRuns(database, self.runs, clock)
@@ -94,9 +97,11 @@ class Store:
         """The queue that workers take chunks from; None on SQLite, which has no workers."""
         return None if self._database.is_sqlite else ChunkQueue(self._database.url, heartbeat_s=heartbeat_s)
 
-    def shared_limits(self, *, expiry_s: float = EXPIRY_S) -> SharedLimits | None:
-        """Limits that hold across processes; None on SQLite."""
-        return None if self._database.is_sqlite else SharedLimits(self._database, expiry_s=expiry_s)
+    def shared_limits(self, *, expiry_s: float = EXPIRY_S) -> SharedLimits:
+        """Limits that hold across processes: those of a machine on SQLite, those of all machines on PostgreSQL."""
+        if self._database.is_sqlite:
+            return SqliteLimits(self._database, self._clock, expiry_s=expiry_s)
+        return PostgresLimits(self._database, expiry_s=expiry_s)
 
     def backup(self, target: Path) -> None:
         """Copy the database into a new SQLite file. Raises StoreError."""

@@ -607,7 +607,10 @@ class ProviderGateRow(Base, table=True):
 
 
 class ProviderShareRow(Base, table=True):
-    """How many of a provider's slots one process may use."""
+    """How many of a provider's slots one process may use.
+
+    `joined_at`: when it joined those that have one of the slots left over, or those that have none.
+    """
 
     __tablename__ = "provider_shares"
 

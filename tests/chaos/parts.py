@@ -68,9 +68,8 @@ def core(store: Store, events: int) -> Judging:
     pool = BackendPool(Settings())
     pool.put(JUDGE, Reporting(events))
     judging = Judging(Roster([JUDGE]), pool, fence_key=b"chaos", cache=store.cache)
-    shared = store.shared_limits(expiry_s=HEARTBEAT_S)
-    if shared is not None:
-        judging.gates = SharedGates(shared, this_worker())
+    if store.queue() is not None:
+        judging.gates = SharedGates(store.shared_limits(expiry_s=HEARTBEAT_S), this_worker())
     return judging
 
 

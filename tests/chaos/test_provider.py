@@ -6,6 +6,8 @@ import time
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from judge_service.backends.base import BackendFailure, Request
 from judge_service.backends.catalog import BackendPool
 from judge_service.backends.scripted import ScriptedBackend
@@ -77,14 +79,14 @@ class BadProvider(ScriptedBackend):
             self.flying -= 1
 
 
-async def test_every_case_ends_and_no_limit_is_passed(database_url: str) -> None:
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared"])
+async def test_every_case_ends_and_no_limit_is_passed(database_url: str, shared: bool) -> None:
     with Store.open(database_url) as store:
         provider = BadProvider(seed=7)
         pool = BackendPool(Settings())
         pool.put(JUDGE, provider)
         judging = Judging(Roster([JUDGE]), pool, fence_key=b"chaos", cache=store.cache)
-        shared = store.shared_limits()
-        gates = None if shared is None else SharedGates(shared, "one")
+        gates = SharedGates(store.shared_limits(), "one") if shared else None
         if gates is not None:
             judging.gates = gates
         async with asyncio.timeout(LONG_ENOUGH_S):

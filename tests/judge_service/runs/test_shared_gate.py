@@ -2,28 +2,29 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
-from sqlalchemy import text
 
 from judge_service.domain.judge import Limits
 from judge_service.judging.provider import Clock, WaitedTooLong
 from judge_service.runs.shared_gate import FRESH_S, SharedGate
 from judge_service.store import Store
-from judge_service.store.sharing import EXPIRY_S, Share, SharedLimits
-from tests.judge_service.store.databases import Postgres
+from judge_service.store.sharing import EXPIRY_S, Share
 from tests.support.clock import VirtualTime
+from tests.support.shares import age
 from tests.support.waiting import LONG_ENOUGH_S
 
 LIMITS = Limits(concurrency=4)
 
 
-class Held(SharedLimits):
+class Held:
     """Shared limits whose signs of life wait while `free` is not set; `reached` is set when one does."""
 
-    def __init__(self, limits: SharedLimits) -> None:
-        super().__init__(limits._database)
+    def __init__(self, store: Store, patch: pytest.MonkeyPatch) -> None:
+        self.limits, self.others = store.shared_limits(), store.shared_limits()
+        self._share = self.limits.share
+        patch.setattr(self.limits, "share", self.share)
         self.free, self.reached = threading.Event(), threading.Event()
         self.free.set()
 
@@ -31,7 +32,7 @@ class Held(SharedLimits):
         if not self.free.is_set():
             self.reached.set()
             assert self.free.wait(LONG_ENOUGH_S)
-        return super().share(key, member, limit, using)
+        return self._share(key, member, limit, using)
 
     async def stand_still(self) -> None:
         """Hold the next sign of life, and wait until it is held."""
@@ -39,20 +40,10 @@ class Held(SharedLimits):
         self.free.clear()
         assert await asyncio.to_thread(self.reached.wait, LONG_ENOUGH_S)
 
-    def age(self, member: str, seconds: float) -> None:
-        """So much time passes for the database."""
-        aged = text("UPDATE provider_shares SET beat_at = beat_at - make_interval(secs => :s) WHERE member = :member")
-        self._database.write(lambda connection: connection.execute(aged, {"s": seconds, "member": member}).rowcount)
-
 
 @pytest.fixture
-def shared(postgres: Postgres) -> Iterator[Held]:
-    url = postgres.fresh()
-    with Store.open(url) as store:
-        limits = store.shared_limits()
-        assert limits is not None
-        yield Held(limits)
-    postgres.drop(url)
+def shared(store: Store, monkeypatch: pytest.MonkeyPatch) -> Held:
+    return Held(store, monkeypatch)
 
 
 class Flights:
@@ -91,7 +82,7 @@ class Flights:
 
 async def test_a_process_that_stood_still_begins_no_call_until_it_has_a_share_again(shared: Held) -> None:
     time = VirtualTime()
-    still = SharedGate("k", LIMITS, shared, "still", time.clock())
+    still = SharedGate("k", LIMITS, shared.limits, "still", time.clock())
     flights = Flights()
     flights.begin(still, "s1")
     await flights.are("s1")
@@ -100,9 +91,9 @@ async def test_a_process_that_stood_still_begins_no_call_until_it_has_a_share_ag
     flights.begin(still, "s2")
     await flights.are("s1", "s2")
     time.now += EXPIRY_S
-    shared.age("still", EXPIRY_S)
+    age(shared.limits, EXPIRY_S, "still")
     # Another takes the whole limit.
-    other = SharedGate("k", LIMITS, SharedLimits(shared._database), "other", Clock())
+    other = SharedGate("k", LIMITS, shared.others, "other", Clock())
     for number in range(4):
         flights.begin(other, f"o{number}")
     others = [f"o{number}" for number in range(4)]
@@ -125,26 +116,27 @@ async def test_a_process_that_stood_still_begins_no_call_until_it_has_a_share_ag
     await other.aclose()
 
 
-async def test_a_slot_that_was_lost_while_the_call_waited_for_its_turn_is_waited_for_again(shared: Held) -> None:
+async def test_a_slot_that_was_lost_while_the_call_waited_for_its_turn_is_waited_for_again(
+    shared: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
     time = VirtualTime()
     asked = 0
 
-    class Turns(Held):
-        def reserve(self, key: str, per_minute: int) -> float:
-            nonlocal asked
-            asked += 1
-            # The turn comes after the share has lapsed, and no sign of life is heard meanwhile.
-            self.free.clear()
-            return EXPIRY_S
+    def reserve(_key: str, _per_minute: int) -> float:
+        nonlocal asked
+        asked += 1
+        # The turn comes after the share has lapsed, and no sign of life is heard meanwhile.
+        shared.free.clear()
+        return EXPIRY_S
 
-    turns = Turns(shared)
-    gate = SharedGate("k", Limits(concurrency=4, requests_per_minute=60), turns, "still", time.clock())
+    monkeypatch.setattr(shared.limits, "reserve", reserve)
+    gate = SharedGate("k", Limits(concurrency=4, requests_per_minute=60), shared.limits, "still", time.clock())
     flights = Flights()
     flights.begin(gate, "s1")
-    assert await asyncio.to_thread(turns.reached.wait, 60)
+    assert await asyncio.to_thread(shared.reached.wait, 60)
     assert flights.flying == set()
-    Turns.reserve = lambda *_: 0.0  # type: ignore[method-assign,assignment]
-    turns.free.set()
+    monkeypatch.setattr(shared.limits, "reserve", lambda *_: 0.0)
+    shared.free.set()
     await flights.are("s1")
     assert asked == 1
     await flights.land("s1")
@@ -156,22 +148,22 @@ async def test_an_answer_about_pauses_holds_for_a_moment_and_no_longer(
     shared: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = 0
-    ask = shared.ask_held
+    ask = shared.limits.ask_held
 
     async def counted(keys: Sequence[str]) -> Mapping[str, float] | None:
         nonlocal asked
         asked += 1
         return await ask(keys)
 
-    monkeypatch.setattr(shared, "ask_held", counted)
+    monkeypatch.setattr(shared.limits, "ask_held", counted)
     time = VirtualTime()
-    gate = SharedGate("k", LIMITS, shared, "one", time.clock())
+    gate = SharedGate("k", LIMITS, shared.limits, "one", time.clock())
     for _ in range(3):
         async with gate.admit(60.0):
             pass
     assert asked == 1
     time.now += FRESH_S
-    shared.hold("k", 30.0)
+    shared.limits.hold("k", 30.0)
     with pytest.raises(WaitedTooLong):
         async with gate.admit(1.0):
             pass
