@@ -81,6 +81,9 @@ class Settings(BaseSettings):
         description="Environment variables that judges set over the API may name as their key, separated by commas; "
         "`*` stands for any letters. Default: those of the well-known providers.",
     )
+    processes: int = Field(
+        default=1, ge=1, le=64, description="Processes of `serve` on this machine that answer on one port."
+    )
     worker_cases: int = Field(
         default=32, ge=2, le=4096, description="Cases that one worker process judges at once. PostgreSQL only."
     )

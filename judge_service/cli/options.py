@@ -1,6 +1,6 @@
 """Options that several commands share, and how they become settings."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,8 +31,8 @@ ResamplesOption = Annotated[
 """How often a bootstrap draws."""
 
 
-def settings_for(database: str | None = None) -> "Settings":
-    """The settings of this installation, with the database replaced when one is given.
+def settings_for(database: str | None = None, *, processes: int | None = None) -> "Settings":
+    """The settings of this installation; what is given replaces what the environment says.
 
     Raises ConfigurationError naming the environment variable that is wrong.
     """
@@ -41,8 +41,9 @@ def settings_for(database: str | None = None) -> "Settings":
     from judge_service.errors import ConfigurationError, FieldProblem
     from judge_service.settings import Settings
 
+    given: dict[str, Any] = {"database_url": database, "processes": processes}
     try:
-        return Settings() if database is None else Settings(database_url=database)
+        return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         raise ConfigurationError(
             "The settings are not usable as they are.",

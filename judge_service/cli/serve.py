@@ -1,12 +1,25 @@
-"""`judge-service serve`: starts the HTTP service."""
+"""`judge-service serve`: starts the HTTP service, in one process or in several that answer on one port."""
 
 import asyncio
-from typing import Annotated
+import multiprocessing
+import os
+import signal
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from judge_service.cli.console import FAILED
 from judge_service.cli.options import DatabaseOption, settings_for
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from judge_service.settings import Settings
+
+HUNG_S = 60
+"""A process of several that says nothing for so long is replaced. A model that is loaded may take half of it."""
 
 
 def serve(
@@ -15,29 +28,83 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="PORT", min=1, max=65535, help="Port to listen on.")] = 8000,
     database: DatabaseOption = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=64,
+            help="Processes that answer on the port; one uses one core. Default: JUDGE_SERVICE_PROCESSES, else 1.",
+        ),
+    ] = None,
 ) -> None:
     """Start the HTTP service. It runs until it is stopped."""
-    import uvicorn
-
-    from judge_service.app import Service, create_app
+    from judge_service.app import Service
     from judge_service.telemetry import configure_logging
 
-    settings = settings_for(database)
+    settings = settings_for(database, processes=processes)
     configure_logging(settings.log_level)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     # Opened once before the server does: a wrong judges file or database is then a sentence, not a traceback.
     asyncio.run(Service.open(settings).aclose())
+    options: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "log_config": None,
+        "server_header": False,
+        # The gate writes one line a request itself, without the query.
+        "access_log": False,
+        "timeout_graceful_shutdown": 10,
+    }
     try:
-        uvicorn.run(
-            create_app(settings),
-            host=host,
-            port=port,
-            log_config=None,
-            server_header=False,
-            # The gate writes one line a request itself, without the query.
-            access_log=False,
-            timeout_graceful_shutdown=10,
-        )
+        ended_well = _serve(settings, options) if settings.processes == 1 else _serve_many(settings, options)
     except SystemExit as stop:
         # The server's own codes, such as 3 for an address in use; its log says why.
-        raise typer.Exit(FAILED if stop.code else 0) from None
+        ended_well = not stop.code
+    if not ended_well:
+        raise typer.Exit(FAILED)
+
+
+def _serve(settings: "Settings", options: dict[str, Any]) -> bool:
+    import uvicorn
+
+    from judge_service.app import create_app
+
+    uvicorn.run(create_app(settings), **options)
+    return True
+
+
+def _serve_many(settings: "Settings", options: dict[str, Any]) -> bool:
+    """Start the processes and replace those that die, until this one is told to stop. False: they cannot start."""
+    import uvicorn
+    from uvicorn.config import STARTUP_FAILURE
+    from uvicorn.supervisors import Multiprocess
+
+    config = uvicorn.Config(
+        partial(application, settings),
+        factory=True,
+        workers=settings.processes,
+        timeout_worker_healthcheck=HUNG_S,
+        **options,
+    )
+    group = Multiprocess(config, sockets=[config.bind_socket()])
+    group.run()
+    return all(process.exitcode != STARTUP_FAILURE for process in group.processes)
+
+
+def application(settings: "Settings") -> "FastAPI":
+    """The service in one process of several, which ends when the one that started it is gone."""
+    from judge_service.app import create_app
+    from judge_service.telemetry import configure_logging
+
+    configure_logging(settings.log_level)
+    threading.Thread(target=_end_with_parent, name="end with the parent", daemon=True).start()
+    return create_app(settings)
+
+
+def _end_with_parent() -> None:
+    # A parent that was killed tells its children nothing, and they would keep the port.
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)

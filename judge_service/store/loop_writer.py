@@ -2,13 +2,15 @@
 
 A commit takes a fraction of a millisecond; handing it to a thread costs up to the interpreter's switch interval (5 ms)
 twice, because a busy loop gives up the interpreter no sooner. Owns only the case that goes well: whatever is not done
-at once (a lock, a fault, a bad item) goes to the writer's thread, which repeats, tells apart and says what is wrong.
+within a moment (a long lock, a fault, a bad item) goes to the writer's thread, which repeats, tells apart and says what
+is wrong.
 """
 
 import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -28,11 +30,18 @@ LATER_S = 0.1
 MOST_WAITING = 256
 """With as many, no write waits for company."""
 BUSY_S = 0.001
-"""While the writer's thread is at work, how long until it is looked at again."""
+"""While the writer's thread or another process writes, how long until it is looked at again."""
 BUSY_LOOKS = 20
 """After as many, what waits goes to that thread."""
 
 log = logging.getLogger(__name__)
+
+
+class NotDone(Enum):
+    """Why nothing of a group was written: somebody else writes, or something for the writer's thread to tell."""
+
+    LOCKED = "locked"
+    FAULTY = "faulty"
 
 
 class LoopWriter:
@@ -96,17 +105,18 @@ class LoopWriter:
         with self._lock:
             if self._loop is not loop:
                 return
-            if self._jobs and not self._writer.idle and looks > 0:
+            if not self._jobs:
+                self._due = self._due_later = False
+                return
+            answers = self._commit(self._jobs) if self._writer.idle else NotDone.LOCKED
+            if answers is NotDone.LOCKED and looks > 0:
                 # Writes stay in the order in which they came. What followed each time the thread has work would keep
-                # it at work, and a busy loop would never get its writes back.
+                # it at work, and a busy loop would never get its writes back; another process writes for a moment.
                 self._due = self._due_later = True
                 loop.call_later(BUSY_S, self._turn, loop, looks - 1)
                 return
             self._due = self._due_later = False
-            if not self._jobs:
-                return
-            answers = self._commit(self._jobs) if self._writer.idle else None
-            if answers is None:
+            if isinstance(answers, NotDone):
                 self._pass_on()
                 return
             jobs, self._jobs = self._jobs, []
@@ -124,20 +134,21 @@ class LoopWriter:
         if len(promises) < len(jobs):
             self._settler.note()
 
-    def _commit(self, jobs: list[Job]) -> list[tuple[Job, Any]] | None:
-        """The answers of one transaction; None where it did not go well, and then nothing was written."""
+    def _commit(self, jobs: list[Job]) -> list[tuple[Job, Any]] | NotDone:
+        """The answers of one transaction, or why there was none."""
         try:
             if self._connection is None:
                 self._connection = self._connect()
             with self._connection.begin():
                 return [pair for group in kinds(jobs) for pair in _apply(self._connection, group[0].apply, group)]
         except SQLAlchemyError as error:
-            # The writer meets it again, and knows what to do. After a lock of somebody else the connection is good.
-            if not transient(error):
-                self._drop()
+            if transient(error):
+                return NotDone.LOCKED
+            # The writer meets it again, and knows what to do.
+            self._drop()
         except Exception:
             log.debug("a group of writes goes to the writer's thread", exc_info=True)
-        return None
+        return NotDone.FAULTY
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

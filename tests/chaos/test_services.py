@@ -1,7 +1,6 @@
 """Several services on one PostgreSQL: they share sessions and runs, and start together on an empty database."""
 
 import asyncio
-import socket
 import threading
 from collections.abc import Callable
 
@@ -17,6 +16,7 @@ from judge_service.store.migrate import head
 from judge_service.store.store import utc_now
 from tests.judge_service.store.databases import differences
 from tests.support.fake_provider import FakeProvider, held_after
+from tests.support.ports import free_port
 from tests.support.waiting import LONG_ENOUGH_S, until
 
 from . import parts
@@ -24,12 +24,6 @@ from .processes import Installation, ended, tie
 from .test_workers import installed
 
 __all__ = ["installed"]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def answers(port: int) -> bool:

@@ -5,7 +5,6 @@ import json
 import logging
 import re
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from judge_service.security.keys import issue
 from judge_service.settings import Settings
 from judge_service.store import Store
 from tests.judge_service.api.requests import pair
+from tests.support.ports import free_port
 from tests.support.waiting import LONG_ENOUGH_S, until
 
 KEY = re.compile(r"jk_[a-z0-9]{12}_[A-Za-z0-9]{40}")
@@ -93,12 +93,6 @@ async def test_a_newer_database_is_refused_at_the_start(tmp_path):
     with pytest.raises(NewerDatabase):
         async with app.router.lifespan_context(app):
             pytest.fail("it started")
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ import pytest
 
 from tests.judge_service.cli.conftest import CommandLine
 from tests.support.fake_provider import FakeProvider, Reply, held_after
+from tests.support.ports import free_port
 from tests.support.waiting import LONG_ENOUGH_S, until
 
 TIE = Reply(json.dumps({"rationale": "The same.", "verdict": "tie"}), delay_s=0.02)
@@ -93,13 +93,6 @@ def test_stopped_by_hand_it_says_so_and_keeps_what_it_has(cli: CommandLine) -> N
         assert not out.exists()
         assert cli(*command).exit_code == 0
         assert len(cli.rows()) == 60
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def get(url: str, key: str | None = None) -> tuple[int, Any]:

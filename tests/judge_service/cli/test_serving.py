@@ -1,0 +1,188 @@
+"""`serve` as several processes on one port: what they share, and what is left when one of them dies."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from judge_service.domain.outcome import Outcome
+from judge_service.domain.run import RunStatus
+from judge_service.settings import Settings
+from judge_service.store import Store
+from tests.judge_service.cli.conftest import CommandLine
+from tests.judge_service.cli.test_processes import TIE, start
+from tests.support.fake_provider import FakeProvider, asked, held_after
+from tests.support.ports import free_port
+from tests.support.waiting import LONG_ENOUGH_S, until
+
+
+def serving(parent: int) -> list[int]:
+    """The processes that answer for `parent`."""
+    found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(pid) for pid in found if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+
+def there(pid: int) -> bool:
+    """False for a process that has ended, also where nobody waited for it yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@dataclass
+class Group:
+    """Two processes, the one that started them, and an admin's key."""
+
+    started: "subprocess.Popen[str]"
+    url: str
+    key: str
+
+    @property
+    def client(self) -> httpx.Client:
+        """A client with the key that makes a connection for each request."""
+        return httpx.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {self.key}", "Connection": "close"},
+            timeout=LONG_ENOUGH_S,
+        )
+
+
+@contextmanager
+def two_processes(cli: CommandLine) -> Iterator[Group]:
+    port, log = free_port(), cli.folder / "log"
+    url = f"http://127.0.0.1:{port}"
+    with log.open("w") as file:
+        started = start(cli, "serve", "--port", port, "--processes", 2, stderr=file)
+
+    def answers() -> bool:
+        assert started.poll() is None, log.read_text()
+        try:
+            return httpx.get(f"{url}/healthz").is_success
+        except httpx.TransportError:
+            return False
+
+    try:
+        until(answers, "the service")
+        until(lambda: "jk_" in log.read_text(), "the first key")
+        keys = re.findall(r"jk_\w+", log.read_text())
+        assert len(keys) == 1
+        yield Group(started, url, keys[0])
+    finally:
+        pids = serving(started.pid) if started.poll() is None else []
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(timeout=LONG_ENOUGH_S) in (0, -signal.SIGKILL), log.read_text()
+        assert not any(there(pid) for pid in pids)
+
+
+def behind(cli: CommandLine, server: FakeProvider, limits: str) -> None:
+    cli.judges(
+        f'[judges.server]\nbackend = "openai"\nmodel = "m"\norder_policy = "single_ab"\n'
+        f'options = {{ base_url = "{server.url}" }}\nlimits = {{ {limits} }}\n'
+    )
+
+
+def store(cli: CommandLine) -> Store:
+    return Store.open(Settings(data_dir=cli.folder / "data").database)
+
+
+def case(number: int) -> dict[str, Any]:
+    return {"id": f"p{number}", "prompt": f"Question {number}?", "response_a": "Yes, it is.", "response_b": "No."}
+
+
+def test_a_killed_process_is_replaced_and_its_run_goes_on(cli: CommandLine) -> None:
+    later = threading.Event()
+    with FakeProvider(default=held_after(20, later, TIE)) as server:
+        behind(cli, server, "concurrency = 2")
+        with two_processes(cli) as group, group.client as client, store(cli) as opened:
+            wanted = {"rubric": "pairwise@1", "judge": "server", "cases": [case(number) for number in range(60)]}
+            answer = client.post("/v1/runs", json=wanted)
+            assert answer.status_code == 202, answer.text
+            run_id = answer.json()["id"]
+            server.wait_for(22)
+            run = opened.runs.get(run_id)
+            assert run is not None
+            assert run.worker is not None
+            worker = int(run.worker.split("|")[1])
+            before = serving(group.started.pid)
+            assert worker in before
+            os.kill(worker, signal.SIGKILL)
+            later.set()
+
+            def ended() -> bool:
+                return RunStatus(client.get(f"/v1/runs/{run_id}").json()["status"]).ended
+
+            until(ended, "the end of the run")
+            after = serving(group.started.pid)
+            assert len(after) == 2
+            assert worker not in after
+            assert [(count.outcome, count.n) for count in opened.runs.counts(run_id)] == [(Outcome.SCORED, 60)]
+            assert {one.rule for one in opened.verify() if one.n_broken} == set()
+        assert len(server.completions) <= 60 + 2
+        assert set(asked(server.completions).values()) <= {1, 2}
+
+
+def test_killed_with_its_parent_gone_nobody_keeps_the_port(cli: CommandLine) -> None:
+    with two_processes(cli) as group:
+        pids = serving(group.started.pid)
+        assert len(pids) == 2
+        group.started.kill()
+        group.started.wait(timeout=LONG_ENOUGH_S)
+        until(lambda: not any(there(pid) for pid in pids), "the end of its processes")
+        with socket.create_server(("127.0.0.1", int(group.url.rpartition(":")[2]))):
+            pass
+
+
+def test_an_address_in_use_ends_it_with_a_sentence(cli: CommandLine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        process = start(cli, "serve", "--port", taken.getsockname()[1], "--processes", 2, stderr=subprocess.PIPE)
+        _, said = process.communicate(timeout=LONG_ENOUGH_S)
+    assert process.returncode == 1
+    assert "address already in use" in said.lower()
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("processes", ["0", "65", "two"])
+def test_a_number_that_cannot_be_is_refused(cli: CommandLine, processes: str) -> None:
+    assert cli("serve", "--processes", processes).exit_code == 2
+
+
+def test_judgments_of_both_are_recorded_once(cli: CommandLine) -> None:
+    reply = json.dumps({"rationale": "The same.", "verdict": "tie"})
+    cli.judges(
+        f'[judges.instant]\nbackend = "scripted"\norder_policy = "single_ab"\n'
+        f"options = {{ replies = ['{reply}'], cycle = true }}\n"
+    )
+    with two_processes(cli) as group, store(cli) as opened:
+        answers: list[httpx.Response] = []
+
+        def ask(first: int) -> None:
+            with group.client as client:
+                for number in range(first, first + 40):
+                    wanted = {"rubric": "pairwise@1", "judge": "instant", "case": case(number % 100)}
+                    answers.append(client.post("/v1/judgments", json=wanted))
+
+        threads = [threading.Thread(target=ask, args=(20 * number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert {answer.status_code for answer in answers} <= {200, 201}
+        found = {answer.json()["case_id"]: set[str]() for answer in answers}
+        for answer in answers:
+            found[answer.json()["case_id"]].add(answer.json()["id"])
+        # The same work is one judgment, whichever of them was asked.
+        assert {len(ids) for ids in found.values()} == {1}
+        assert len(found) == 100
+        assert {one.rule for one in opened.verify() if one.n_broken} == set()
