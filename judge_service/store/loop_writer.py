@@ -56,7 +56,8 @@ class LoopWriter:
         self._jobs: list[Job] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._due = False
-        self._due_later = False
+        self._late_look = False
+        self._since = 0.0
         self._closed = False
 
     def submit(
@@ -70,17 +71,20 @@ class LoopWriter:
             if self._loop is not loop:
                 # The other loop may be gone, and its turn with it.
                 self._pass_on()
-                self._loop, self._due, self._due_later = loop, False, False
+                self._loop, self._due, self._late_look = loop, False, False
+            if not self._jobs:
+                self._since = loop.time()
             self._jobs.append(job)
             if self._closed:
                 self._pass_on()
+            elif self._due:
+                pass
             elif not later or len(self._jobs) >= MOST_WAITING:
-                if not self._due:
-                    self._due = True
-                    loop.call_soon(self._gather, TURNS, loop)
-            elif not self._due_later:
-                self._due_later = True
-                loop.call_later(LATER_S, self._turn, loop)
+                self._due = True
+                loop.call_soon(self._gather, TURNS, loop)
+            elif not self._late_look:
+                self._late_look = True
+                loop.call_later(LATER_S, self._late, loop)
         return future
 
     def close(self) -> None:
@@ -101,21 +105,35 @@ class LoopWriter:
         else:
             self._turn(loop)
 
+    def _late(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Commit what has waited for company long enough. What came since its company went is left to wait."""
+        if self._loop is not loop:
+            return
+        self._late_look = False
+        if self._due or not self._jobs:
+            return
+        left = self._since + LATER_S - loop.time()
+        if left > 0:
+            self._late_look = True
+            loop.call_later(left, self._late, loop)
+        else:
+            self._turn(loop)
+
     def _turn(self, loop: asyncio.AbstractEventLoop, looks: int = BUSY_LOOKS) -> None:
         with self._lock:
             if self._loop is not loop:
                 return
             if not self._jobs:
-                self._due = self._due_later = False
+                self._due = False
                 return
             answers = self._commit(self._jobs) if self._writer.idle else NotDone.LOCKED
             if answers is NotDone.LOCKED and looks > 0:
                 # Writes stay in the order in which they came. What followed each time the thread has work would keep
                 # it at work, and a busy loop would never get its writes back; another process writes for a moment.
-                self._due = self._due_later = True
+                self._due = True
                 loop.call_later(BUSY_S, self._turn, loop, looks - 1)
                 return
-            self._due = self._due_later = False
+            self._due = False
             if isinstance(answers, NotDone):
                 self._pass_on()
                 return

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from sqlalchemy import Connection, event, text
 
 from judge_service.errors import StoreError
 from judge_service.store.engine import LOG_PAGES, Database, parse_url
-from judge_service.store.loop_writer import BUSY_LOOKS, TURNS
+from judge_service.store.loop_writer import BUSY_LOOKS, BUSY_S, LATER_S, TURNS
 
 
 @pytest.fixture
@@ -211,3 +212,80 @@ async def test_what_waits_for_a_busy_thread_for_long_goes_to_it(
     assert await waiting == "A"
     await asyncio.wrap_future(thread)
     assert where == ["store-writer"]
+
+
+class Timers:
+    """The timers of the running loop, rung by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.set: list[tuple[float, Callable[[], object]]] = []
+        self._loop, self._patch = asyncio.get_running_loop(), monkeypatch
+        monkeypatch.setattr(
+            self._loop, "call_later", lambda after, work, *given: self.set.append((after, partial(work, *given)))
+        )
+
+    def ring(self) -> None:
+        """Let the oldest one go off."""
+        self.set.pop(0)[1]()
+
+    def pass_by(self, seconds: float) -> None:
+        """Let time go on."""
+        then = self._loop.time() + seconds
+        self._patch.setattr(self._loop, "time", lambda: then)
+
+
+async def turns() -> None:
+    """Enough turns of the loop for a commit."""
+    for _ in range(TURNS + 3):
+        await asyncio.sleep(0)
+
+
+async def test_what_may_wait_is_not_committed_by_a_timer_of_what_went_before(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers = Timers(monkeypatch)
+    first = database.submit_async(add, "a", swift=True, later=True)
+    await turns()
+    assert not first.done()
+    assert await database.submit_async(add, "b", swift=True) == "B"
+    assert first.done()
+    seen = commits(database)
+    timers.pass_by(LATER_S / 2)
+    alone = database.submit_async(add, "c", swift=True, later=True)
+    timers.pass_by(LATER_S / 2)
+    timers.ring()
+    await turns()
+    # Its company may still come: it has waited for half of its time.
+    assert not alone.done()
+    [(left, _)] = timers.set
+    assert 0 < left <= LATER_S / 2 + 0.01
+    timers.pass_by(LATER_S)
+    timers.ring()
+    assert await alone == "C"
+    assert (len(seen), timers.set) == (1, [])
+
+
+async def test_a_short_lock_of_another_process_is_waited_out_on_the_loop(
+    database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    timers, where = Timers(monkeypatch), []
+
+    def noted(connection: Connection, names: Sequence[str]) -> list[str]:
+        where.append(threading.current_thread())
+        return add(connection, names)
+
+    with contextlib.closing(sqlite3.connect(tmp_path / "x.sqlite3", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        first = database.submit_async(noted, "a", swift=True)
+        await turns()
+        second = database.submit_async(noted, "b", swift=True)
+        await turns()
+        assert [after for after, _ in timers.set] == [BUSY_S]
+        timers.ring()
+        await turns()
+        other.execute("COMMIT")
+    assert not first.done()
+    timers.ring()
+    assert (await first, await second) == ("A", "B")
+    assert where == [threading.main_thread()]
+    assert rows(database) == ["a", "b"]
