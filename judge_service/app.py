@@ -112,7 +112,8 @@ class Service:
             backends = BackendPool(settings)
             trust = StoredTrust(store)
             judging = Judging(roster, backends, fence_key=settings.fence_secret, cache=store.cache, trust=trust)
-            gates = None if store.queue() is None else SharedGates(store.shared_limits(), this_worker())
+            alone = store.queue() is None and settings.processes == 1
+            gates = None if alone else SharedGates(store.shared_limits(), this_worker())
             if gates is not None:
                 judging.gates = gates
             executor = Executor(store, judging)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from judge_service.settings import Settings
 
-HUNG_S = 60
-"""A process of several that says nothing for so long is replaced. A model that is loaded may take half of it."""
+HUNG_S = 20
+"""A process of several that says nothing for so long is replaced; so is one that died just as it was asked."""
 
 
 def serve(

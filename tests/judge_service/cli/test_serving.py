@@ -7,7 +7,8 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from judge_service.settings import Settings
 from judge_service.store import Store
 from tests.judge_service.cli.conftest import CommandLine
 from tests.judge_service.cli.test_processes import TIE, start
-from tests.support.fake_provider import FakeProvider, asked, held_after
+from tests.support.fake_provider import FakeProvider, Recorded, Reply, asked, held_after
 from tests.support.ports import free_port
 from tests.support.waiting import LONG_ENOUGH_S, until
 
@@ -158,31 +159,46 @@ def test_a_number_that_cannot_be_is_refused(cli: CommandLine, processes: str) ->
     assert cli("serve", "--processes", processes).exit_code == 2
 
 
-def test_judgments_of_both_are_recorded_once(cli: CommandLine) -> None:
+def ask_by_threads(group: Group, judge: str, numbers: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
+    """Have a thread a sequence judge its cases, each over a connection of its own; the judgments."""
+
+    def ask(cases: Sequence[int]) -> list[dict[str, Any]]:
+        with group.client as client:
+            wanted = [{"rubric": "pairwise@1", "judge": judge, "case": case(number)} for number in cases]
+            answers = [client.post("/v1/judgments", json=one) for one in wanted]
+        assert {answer.status_code for answer in answers} <= {200, 201}
+        return [answer.json() for answer in answers]
+
+    with ThreadPoolExecutor(len(numbers)) as pool:
+        return [judgment for judgments in pool.map(ask, numbers) for judgment in judgments]
+
+
+def test_the_same_work_is_one_judgment_whichever_of_them_is_asked(cli: CommandLine) -> None:
     reply = json.dumps({"rationale": "The same.", "verdict": "tie"})
     cli.judges(
-        f'[judges.instant]\nbackend = "scripted"\norder_policy = "single_ab"\n'
+        '[judges.instant]\nbackend = "scripted"\norder_policy = "single_ab"\n'
         f"options = {{ replies = ['{reply}'], cycle = true }}\n"
     )
     with two_processes(cli) as group, store(cli) as opened:
-        answers: list[httpx.Response] = []
-
-        def ask(first: int) -> None:
-            with group.client as client:
-                for number in range(first, first + 40):
-                    wanted = {"rubric": "pairwise@1", "judge": "instant", "case": case(number % 100)}
-                    answers.append(client.post("/v1/judgments", json=wanted))
-
-        threads = [threading.Thread(target=ask, args=(20 * number,)) for number in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert {answer.status_code for answer in answers} <= {200, 201}
-        found = {answer.json()["case_id"]: set[str]() for answer in answers}
-        for answer in answers:
-            found[answer.json()["case_id"]].add(answer.json()["id"])
-        # The same work is one judgment, whichever of them was asked.
-        assert {len(ids) for ids in found.values()} == {1}
-        assert len(found) == 100
+        # Each case is asked for by two threads at about the same time.
+        judgments = ask_by_threads(group, "instant", [range(first, first + 40) for first in (0, 20, 40, 60, 80, 0)])
+        assert len({judgment["case_id"] for judgment in judgments}) == 120
+        assert len({judgment["id"] for judgment in judgments}) == 120
         assert {one.rule for one in opened.verify() if one.n_broken} == set()
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_calls_of_both_stay_within_the_judges_limit_and_nobody_starves(cli: CommandLine, concurrency: int) -> None:
+    at_once: list[int] = []
+
+    def answer(_: Recorded) -> Reply:
+        at_once.append(server.open_requests + 1)
+        return TIE
+
+    with FakeProvider(default=answer) as server:
+        behind(cli, server, f"concurrency = {concurrency}")
+        with two_processes(cli) as group:
+            judgments = ask_by_threads(group, "server", [range(first, first + 10) for first in range(0, 80, 10)])
+        assert {judgment["outcome"] for judgment in judgments} == {"scored"}
+        assert len(server.completions) == 80
+        assert max(at_once) <= concurrency
