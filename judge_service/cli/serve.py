@@ -14,7 +14,7 @@ from judge_service.cli.console import FAILED
 from judge_service.cli.options import DatabaseOption, settings_for
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from collections.abc import Awaitable, Callable
 
     from judge_service.settings import Settings
 
@@ -92,7 +92,7 @@ def _serve_many(settings: "Settings", options: dict[str, Any]) -> bool:
     return all(process.exitcode != STARTUP_FAILURE for process in group.processes)
 
 
-def application(settings: "Settings") -> "FastAPI":
+def application(settings: "Settings") -> "Callable[..., Awaitable[None]]":
     """The service in one process of several, which ends when the one that started it is gone."""
     from judge_service.app import create_app
     from judge_service.telemetry import configure_logging

@@ -1,4 +1,5 @@
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from judge_service.domain.judgment import Judgment
 from judge_service.domain.outcome import JudgeErrorReason
 from judge_service.domain.principal import Role
 from judge_service.gate.limits import Admission
+from judge_service.judging.judging import Judging
+from judge_service.runs.execute import Executor
 from tests.judge_service.api.requests import claims, pair, paths
 
 
@@ -308,7 +311,22 @@ async def test_an_unusable_idempotency_key_is_422(client, key):
 
 @pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "k"}])
 @pytest.mark.parametrize("fresh", [False, True])
-async def test_twenty_posts_at_once_give_one_judgment(client, service, headers, fresh):
+async def test_twenty_posts_at_once_give_one_judgment(client, service, monkeypatch, headers, fresh):
+    # No judgment begins before all are here: with one key that is the first, and the others wait for it.
+    awaited, all_here = itertools.count(1 if headers else 20, -1), asyncio.Event()
+    execute, judge = Executor.execute, Judging.judge
+
+    async def counted(self, *arguments, **options):
+        if next(awaited) == 1:
+            all_here.set()
+        return await execute(self, *arguments, **options)
+
+    async def held(self, *arguments, **options):
+        await all_here.wait()
+        return await judge(self, *arguments, **options)
+
+    monkeypatch.setattr(Executor, "execute", counted)
+    monkeypatch.setattr(Judging, "judge", held)
     responses = await asyncio.gather(
         *(client.post("/v1/judgments", json=pair() | {"fresh": fresh}, headers=headers) for _ in range(20))
     )
