@@ -4,7 +4,10 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import socket
+import sys
 import threading
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +17,7 @@ from judge_service.cli.console import FAILED
 from judge_service.cli.options import DatabaseOption, settings_for
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from judge_service.settings import Settings
 
@@ -87,9 +90,49 @@ def _serve_many(settings: "Settings", options: dict[str, Any]) -> bool:
         timeout_worker_healthcheck=HUNG_S,
         **options,
     )
-    group = Multiprocess(config, sockets=[config.bind_socket()])
-    group.run()
+    with _reserved(config.bind_socket()) as place:
+        group = Multiprocess(config, sockets=[place])  # type: ignore[list-item]
+        group.run()
     return all(process.exitcode != STARTUP_FAILURE for process in group.processes)
+
+
+class Place:
+    """An address to listen on, sent to a process as a socket of its own.
+
+    Of one socket that several wait on, whoever is faster takes all connections that are there; the system shares out
+    those to sockets of one address.
+    """
+
+    def __init__(self, family: int, address: Any) -> None:
+        self._wanted = (family, address)
+
+    def __reduce__(self) -> Any:
+        """As what it becomes in the process that it is sent to."""
+        return bound, self._wanted
+
+
+def bound(family: int, address: Any) -> socket.socket:
+    """A socket of its own at an address that others have too."""
+    one = socket.socket(family, socket.SOCK_STREAM)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    one.bind(address)
+    return one
+
+
+@contextmanager
+def _reserved(first: socket.socket) -> "Iterator[Place | socket.socket]":
+    """What each process listens on. `first` had the address alone, so nobody else listens there."""
+    if sys.platform != "linux":
+        # Other systems give all connections to one of such sockets.
+        with first:
+            yield first
+        return
+    family, address = first.family, first.getsockname()
+    first.close()
+    # Held, so that the address stays taken while processes are replaced.
+    with bound(family, address):
+        yield Place(family, address)
 
 
 def application(settings: "Settings") -> "Callable[..., Awaitable[None]]":

@@ -9,7 +9,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,32 @@ def case(number: int) -> dict[str, Any]:
     return {"id": f"p{number}", "prompt": f"Question {number}?", "response_a": "Yes, it is.", "response_b": "No."}
 
 
+def sockets(pid: int) -> int:
+    """How many sockets a process has open."""
+    links = [entry.readlink() for entry in Path(f"/proc/{pid}/fd").iterdir()]
+    return sum(str(link).startswith("socket:") for link in links)
+
+
+def listening(port: int) -> int:
+    """How many sockets listen on a port of 127.0.0.1."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in rows)
+
+
+def test_connections_that_come_together_are_shared_out(cli: CommandLine) -> None:
+    with two_processes(cli) as group:
+        address = ("127.0.0.1", int(group.url.rpartition(":")[2]))
+        until(lambda: listening(address[1]) == 2, "both listen")
+        pids = serving(group.started.pid)
+        before = {pid: sockets(pid) for pid in pids}
+        with ExitStack() as held:
+            for _ in range(64):
+                held.enter_context(socket.create_connection(address))
+            until(lambda: sum(sockets(pid) - before[pid] for pid in pids) == 64, "64 connections")
+            # Fewer than ten of 64 by chance: once in a hundred million.
+            assert min(sockets(pid) - before[pid] for pid in pids) >= 10
+
+
 def test_a_killed_process_is_replaced_and_its_run_goes_on(cli: CommandLine) -> None:
     later = threading.Event()
     with FakeProvider(default=held_after(20, later, TIE)) as server:
@@ -122,7 +148,12 @@ def test_a_killed_process_is_replaced_and_its_run_goes_on(cli: CommandLine) -> N
             later.set()
 
             def ended() -> bool:
-                return RunStatus(client.get(f"/v1/runs/{run_id}").json()["status"]).ended
+                try:
+                    answer = client.get(f"/v1/runs/{run_id}")
+                except httpx.TransportError:
+                    # The killed process's connections die with it.
+                    return False
+                return RunStatus(answer.json()["status"]).ended
 
             until(ended, "the end of the run")
             after = serving(group.started.pid)
@@ -152,6 +183,15 @@ def test_an_address_in_use_ends_it_with_a_sentence(cli: CommandLine) -> None:
     assert process.returncode == 1
     assert "address already in use" in said.lower()
     assert "Traceback" not in said
+
+
+def test_a_port_that_others_answer_on_is_in_use(cli: CommandLine) -> None:
+    with two_processes(cli) as group:
+        command = ["serve", "--port", group.url.rpartition(":")[2], "--processes", 2]
+        second = start(cli, *command, stderr=subprocess.PIPE)
+        _, said = second.communicate(timeout=LONG_ENOUGH_S)
+    assert second.returncode == 1
+    assert "address already in use" in said.lower()
 
 
 @pytest.mark.parametrize("processes", ["0", "65", "two"])
