@@ -46,6 +46,7 @@ class SharedGate:
         self._lease_until = 0.0
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._beats: asyncio.Task[None] | None = None
+        self._pressed = asyncio.Event()
         self._notes: set[asyncio.Future[Any]] = set()
 
     def hold(self, seconds: float) -> None:
@@ -119,12 +120,14 @@ class SharedGate:
     async def _enter(self) -> None:
         if self._beats is None or self._beats.done() or self._beats.get_loop() is not asyncio.get_running_loop():
             self._allowed = 0
+            self._pressed = asyncio.Event()
             self._beats = asyncio.create_task(self._beat(), name="share of a provider")
         if self._using < self._allowed and not self._waiters and not self._lapsed:
             self._using += 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(turn)
+        self._pressed.set()
         try:
             await turn
         except asyncio.CancelledError:
@@ -144,8 +147,10 @@ class SharedGate:
         while idle < IDLE_S:
             asked = self._clock.monotonic()
             try:
+                # Twice of what there is to do: more to do need not wait for the next sign of life.
+                wanted = 2 * (self._using + len(self._waiters))
                 share = await asyncio.to_thread(
-                    self._shared.share, self._key, self._member, self._limits.concurrency, self._using
+                    self._shared.share, self._key, self._member, self._limits.concurrency, self._using, wanted
                 )
             except JudgeServiceError as error:
                 log.warning("the share of a provider was not renewed: %s", error.message)
@@ -155,12 +160,22 @@ class SharedGate:
                 # which is let go now has begun before the slot can be another's.
                 self._lease_until = asked + self._shared.expiry_s - BEAT_S
                 self._wake()
-            await asyncio.sleep(BEAT_S)
+            await self._rest()
             idle = 0.0 if self._using or self._waiters else idle + BEAT_S
         self._allowed = 0
         self._beats = None
         with contextlib.suppress(JudgeServiceError):
             await asyncio.to_thread(self._shared.leave, self._key, self._member)
+
+    async def _rest(self) -> None:
+        """Until the next sign of life is due, or until a call finds no place while none waits for one."""
+        self._pressed.clear()
+        if self._waiters:
+            await asyncio.sleep(BEAT_S)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(BEAT_S):
+                await self._pressed.wait()
 
     def _note(self, work: Callable[[], object]) -> None:
         future = asyncio.get_running_loop().run_in_executor(None, work)

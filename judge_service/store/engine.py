@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, NullPool, PoolProxiedConnection, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from judge_service.errors import ConfigurationError, MissingDependency, StoreError
 from judge_service.store.driver import execute_sqlite
-from judge_service.store.faults import readable
+from judge_service.store.faults import readable, transient
 from judge_service.store.loop_reader import LoopReader
 from judge_service.store.loop_writer import LoopWriter
 from judge_service.store.settler import Settler
@@ -43,6 +43,8 @@ CACHE_KB = 8_000
 """Pages that the loop's connection keeps: keys are hashes, so that each write touches indexes all over."""
 BUSY_TIMEOUT_MS = 30_000
 """How long SQLite waits for another process's write transaction; ours take milliseconds."""
+TURN_MS = 3
+"""How long it waits on its own before it is asked again to begin one."""
 
 
 def parse_url(url: str) -> URL:
@@ -86,13 +88,37 @@ def new_engine(url: URL, *, migrating: bool = False) -> Engine:
             cursor.close()
 
         def begin(connection: Connection) -> None:
-            writing = connection.get_execution_options().get("judge_service_write", False)
+            options = connection.get_execution_options()
             # A deferred transaction that turns into a write fails at once when another process wrote in between.
-            execute_sqlite(connection, "BEGIN IMMEDIATE" if writing else "BEGIN")
+            if not options.get("judge_service_write", False):
+                execute_sqlite(connection, "BEGIN")
+            elif options.get("judge_service_waits", True):
+                _take_turn(connection)
+            else:
+                execute_sqlite(connection, "BEGIN IMMEDIATE")
 
         event.listen(engine, "connect", settle)
         event.listen(engine, "begin", begin)
     return engine
+
+
+def _take_turn(connection: Connection) -> None:
+    """Begin to write after other processes. SQLite waits in longer and longer sleeps, up to 100 ms, and seldom finds
+    the moment between two commits of a busy neighbour: it is asked again instead.
+    """
+    until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    execute_sqlite(connection, f"PRAGMA busy_timeout={TURN_MS}")
+    try:
+        while True:
+            try:
+                execute_sqlite(connection, "BEGIN IMMEDIATE")
+            except DBAPIError as error:
+                if not transient(error) or time.monotonic() > until:
+                    raise
+            else:
+                return
+    finally:
+        execute_sqlite(connection, f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
 
 
 def _ping_after_rest(engine: Engine) -> None:
@@ -228,7 +254,7 @@ class Database:
         # The settler moves the log's pages; here only when they come faster than it can, so that the log ends.
         driver.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
         driver.close()
-        return connection.execution_options(judge_service_write=True)
+        return connection.execution_options(judge_service_write=True, judge_service_waits=False)
 
     def _open_glance(self) -> tuple[PoolProxiedConnection, sqlite3.Cursor]:
         own = self.engine.raw_connection()

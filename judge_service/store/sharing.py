@@ -42,6 +42,9 @@ class Standing:
 class Division:
     """`limit` slots over the living members, `member` among them, which has `using` calls in flight.
 
+    A member that wants no more than `wanted` leaves half of its part free, so that one that comes or has more to do
+    need not wait for it. None: it wants all it can have.
+
     Whoever has waited longest gets a slot that is left over. By what was had and not by the time of day: of calls that
     last as long as a round takes, those of one member would end each time when it is its turn again.
     """
@@ -49,6 +52,7 @@ class Division:
     limit: int
     member: str
     using: int
+    wanted: int | None
     standings: Sequence[Standing]
 
     def share(self) -> Share:
@@ -57,7 +61,8 @@ class Division:
         first = sorted(self._all, key=lambda standing: self._rank(standing, even))[:left_over]
         target = even + any(standing.member == self.member for standing in first)
         others = sum(standing.slots for standing in self._all if standing.member != self.member)
-        return Share(max(self.using, min(target, self.limit - others)), target)
+        most = target if self.wanted is None else max(self.wanted, target // 2)
+        return Share(max(self.using, min(target, most, self.limit - others)), target)
 
     def turns(self, share: Share) -> bool:
         """True when with `share` the member comes to one of the slots left over, or has none any more."""
@@ -91,11 +96,14 @@ class SharedLimits(ABC):
         self.expiry_s = expiry_s
         """Seconds without a sign after which a member's slots are given to others."""
 
-    def share(self, key: str, member: str, limit: int, using: int) -> Share:
-        """Give a sign of life with `using` calls in flight, and get this member's share of `limit` slots."""
+    def share(self, key: str, member: str, limit: int, using: int, wanted: int | None = None) -> Share:
+        """Give a sign of life with `using` calls in flight, and get this member's share of `limit` slots.
+
+        With `wanted` it is no more than that or half of its fair part, whichever is more.
+        """
 
         def work(connection: Connection) -> Share:
-            division = Division(limit, member, using, self._living(connection, key))
+            division = Division(limit, member, using, wanted, self._living(connection, key))
             share = division.share()
             self._beat(connection, key, member, share.slots, turns=division.turns(share))
             return share

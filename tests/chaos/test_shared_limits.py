@@ -16,7 +16,7 @@ from judge_service.domain.judge import Limits
 from judge_service.judging.provider import Clock, WaitedTooLong
 from judge_service.runs.shared_gate import BEAT_S, SharedGates
 from judge_service.store import Store
-from judge_service.store.sharing import EXPIRY_S, TURN_S, SharedLimits
+from judge_service.store.sharing import EXPIRY_S, TURN_S, Share, SharedLimits
 from tests.support.shares import age
 from tests.support.waiting import LONG_ENOUGH_S
 
@@ -44,6 +44,26 @@ def test_shares_never_exceed_the_limit_and_follow_who_is_there(shared: SharedLim
     shared.leave("k", "a")
     assert shared.share("k", "b", 10, 5).slots == 10
     assert shared.share("other", "a", 3, 0).slots == 3
+
+
+def test_who_has_little_to_do_leaves_room_for_others(shared: SharedLimits) -> None:
+    assert shared.share("k", "a", 10, 0, 2).slots == 5
+    assert shared.share("k", "b", 10, 0, 2) == Share(2, 5)
+    assert shared.share("k", "b", 10, 2, 8) == Share(5, 5)
+    # Alone it may have as many as it wants, and no more than there are.
+    shared.leave("k", "b")
+    assert shared.share("k", "a", 10, 5, 8).slots == 8
+    assert shared.share("k", "a", 10, 8, 16).slots == 10
+    # What is in use is never taken; what is not goes back.
+    assert shared.share("k", "a", 10, 7, 0).slots == 7
+    assert shared.share("k", "a", 10, 0, 0).slots == 5
+
+
+def test_an_idle_member_keeps_no_only_slot(shared: SharedLimits) -> None:
+    assert shared.share("k", "a", 1, 0, 2).slots == 1
+    assert shared.share("k", "b", 1, 0, 2).slots == 0
+    assert shared.share("k", "a", 1, 0, 0).slots == 0
+    assert shared.share("k", "b", 1, 0, 2).slots == 1
 
 
 async def test_calls_in_flight_of_all_members_stay_within_the_limit(shared: SharedLimits) -> None:

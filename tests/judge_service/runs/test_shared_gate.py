@@ -28,11 +28,11 @@ class Held:
         self.free, self.reached = threading.Event(), threading.Event()
         self.free.set()
 
-    def share(self, key: str, member: str, limit: int, using: int) -> Share:
+    def share(self, key: str, member: str, limit: int, using: int, wanted: int | None = None) -> Share:
         if not self.free.is_set():
             self.reached.set()
             assert self.free.wait(LONG_ENOUGH_S)
-        return self._share(key, member, limit, using)
+        return self._share(key, member, limit, using, wanted)
 
     async def stand_still(self) -> None:
         """Hold the next sign of life, and wait until it is held."""
@@ -173,4 +173,20 @@ async def test_an_answer_about_pauses_holds_for_a_moment_and_no_longer(
         async with gate.admit(1.0):
             pass
     assert asked == 2
+    await gate.aclose()
+
+
+async def test_a_call_that_finds_no_place_asks_for_one_at_once(shared: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    # No sign of life is due within the test: each is given because a call came.
+    monkeypatch.setattr("judge_service.runs.shared_gate.BEAT_S", LONG_ENOUGH_S)
+    monkeypatch.setattr(shared.limits, "expiry_s", 3 * LONG_ENOUGH_S)
+    gate = SharedGate("k", Limits(concurrency=8), shared.limits, "one", Clock())
+    flights = Flights()
+    names = [f"b{number}" for number in range(7)]
+    for number, name in enumerate(names):
+        # The fifth finds no place: one call alone left half of them to others.
+        flights.begin(gate, name)
+        await flights.are(*names[: number + 1])
+    await flights.land(*names)
+    await asyncio.gather(*flights.tasks)
     await gate.aclose()
