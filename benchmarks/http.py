@@ -1,10 +1,10 @@
 """Single judgments over HTTP: keys, validation and recorded judgments, a scripted judge at zero latency.
 
-The service runs in a process of its own on loopback. Every request is a new case, so that every answer is judged,
+The service runs on loopback, in one process and in two. Every request is a new case, so that every answer is judged,
 kept and recorded. Prints judgments a second and the latency's percentiles by number of connections.
 
     python -m benchmarks.http
-    python -m benchmarks.http --connections 1 16 --seconds 5
+    python -m benchmarks.http --processes 2 --connections 1 16 --seconds 5
 """
 
 import argparse
@@ -71,12 +71,8 @@ async def load(port: int, key: str, connections: int, seconds: float, first: int
     return took
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--connections", type=int, nargs="*", default=[1, 16, 64])
-    parser.add_argument("--seconds", type=float, default=10.0)
-    given = parser.parse_args()
+def measure(processes: int, numbers: list[int], seconds: float) -> None:
+    """Print a line a number of connections, on a fresh database."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     program = [sys.executable, "-c", "from judge_service.cli.main import main; main()"]
@@ -84,6 +80,7 @@ def main() -> None:
         (Path(folder) / "judges.toml").write_text(JUDGES)
         settings = {
             "JUDGE_SERVICE_DATA_DIR": folder,
+            "JUDGE_SERVICE_PROCESSES": str(processes),
             "JUDGE_SERVICE_REQUESTS_PER_MINUTE": "100000000",
             "JUDGE_SERVICE_LOG_LEVEL": "WARNING",
         }
@@ -100,16 +97,31 @@ def main() -> None:
             # The client's own retries wait until the port takes connections.
             with httpx.Client(transport=httpx.HTTPTransport(retries=8)) as client:
                 client.get(f"http://127.0.0.1:{port}/healthz", timeout=60).raise_for_status()
-            asyncio.run(load(port, key, 1, 0.5, 1_000_000_000))
-            print(f"{'connections':>12}{'per second':>12}{'p50 ms':>9}{'p99 ms':>9}{'max ms':>9}", flush=True)
-            for round_, connections in enumerate(given.connections, start=2):
-                took = sorted(asyncio.run(load(port, key, connections, given.seconds, round_ * 1_000_000_000)))
+            # Warm, and as long as the other processes take to be there.
+            asyncio.run(load(port, key, 16, 2.0, 1_000_000_000))
+            for round_, connections in enumerate(numbers, start=2):
+                took = sorted(asyncio.run(load(port, key, connections, seconds, round_ * 1_000_000_000)))
                 p50, p99 = took[len(took) // 2] * 1000, took[int(len(took) * 0.99)] * 1000
-                rate = len(took) / given.seconds
-                print(f"{connections:>12}{rate:>12.0f}{p50:>9.2f}{p99:>9.2f}{took[-1] * 1000:>9.1f}", flush=True)
+                rate = len(took) / seconds
+                print(
+                    f"{processes:>10}{connections:>13}{rate:>12.0f}{p50:>9.2f}{p99:>9.2f}{took[-1] * 1000:>9.1f}",
+                    flush=True,
+                )
         finally:
             server.terminate()
             server.wait()
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--processes", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--connections", type=int, nargs="*", default=[1, 16, 64])
+    parser.add_argument("--seconds", type=float, default=10.0)
+    given = parser.parse_args()
+    print(f"{'processes':>10}{'connections':>13}{'per second':>12}{'p50 ms':>9}{'p99 ms':>9}{'max ms':>9}", flush=True)
+    for processes in given.processes:
+        measure(processes, given.connections, given.seconds)
 
 
 if __name__ == "__main__":
