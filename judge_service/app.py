@@ -192,7 +192,7 @@ def create_app(settings: Settings | None = None, *, service: Service | None = No
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         running = service if service is not None else await asyncio.to_thread(Service.open, settings)
-        sweeping: asyncio.Task[None] | None = None
+        besides: list[asyncio.Task[None]] = []
         try:
             authenticator = Authenticator(running.store.keys.get, running.store.keys.touch)
             limiter = RateLimiter(settings.requests_per_minute)
@@ -210,16 +210,18 @@ def create_app(settings: Settings | None = None, *, service: Service | None = No
             first = await asyncio.to_thread(running.first_key)
             await running.background.resume_interrupted()
             if settings.keep_days is not None:
-                sweeping = asyncio.create_task(keep_swept(running.store, settings.keep_days), name="retention")
+                besides.append(asyncio.create_task(keep_swept(running.store, settings.keep_days), name="retention"))
+            if settings.processes > 1:
+                besides.append(asyncio.create_task(running.background.keep_resuming(), name="runs given back"))
             if first is not None:
                 sys.stderr.write(f"Admin key, shown this once: {first}\n")
                 sys.stderr.flush()
             settle_heap()
             yield
         finally:
-            if sweeping is not None:
-                sweeping.cancel()
-                await asyncio.gather(sweeping, return_exceptions=True)
+            for task in besides:
+                task.cancel()
+            await asyncio.gather(*besides, return_exceptions=True)
             if service is None:
                 await running.aclose()
 

@@ -133,7 +133,7 @@ async def list_judges(request: Request) -> dict[str, Any]:
 async def read_judge(request: Request, name: Name) -> dict[str, Any]:
     """One judge with its hash and its trust per rubric."""
     services = services_of(request)
-    await services.stored_judges.fresh()
+    await services.stored_judges.fresh(at_once=services.roster.origin(name) is None)
     judge = _judge(services, name)
     shown = describe(services, judge, with_options=may(principal_of(request).role, Permission.CHECK_JUDGES))
     trust: dict[str, Any] | None = None
@@ -167,7 +167,7 @@ async def read_judge(request: Request, name: Name) -> dict[str, Any]:
 async def check_judge(request: Request, name: Name) -> dict[str, Any]:
     """Compile every rubric's schemas for one judge and say what its backend would ignore, with the field's path."""
     services = services_of(request)
-    await services.stored_judges.fresh()
+    await services.stored_judges.fresh(at_once=services.roster.origin(name) is None)
     judge = _judge(services, name)
     async with services.preflight.lock:
         found = [await asyncio.to_thread(_check, services, judge, rubric) for rubric in all_rubrics()]

@@ -18,7 +18,7 @@ from judge_service.api.documents import GUARDED, answers, problems
 from judge_service.api.examples import JUDGMENT, JUDGMENT_REQUESTS
 from judge_service.api.idempotency import KEY_PARAMETER, Stored, key_in, scope_of
 from judge_service.api.preflight import demand_calibrated, unavailable
-from judge_service.api.services import RubricRoute, judge_in, rubric_in, services_of
+from judge_service.api.services import RubricRoute, named_in, services_of
 from judge_service.domain.judgment import Judgment
 from judge_service.errors import ConfigurationError, NotFound, ProviderRefused
 from judge_service.gate.route import needs, principal_of
@@ -80,9 +80,8 @@ async def create_judgment(
     """
     services = services_of(request)
     idempotency_key = key_in(request)
-    rubric = rubric_in(body.rubric)
     await services.stored_judges.fresh()
-    judge = judge_in(services, body.judge)
+    rubric, judge = await named_in(services, body.rubric, body.judge)
     case = case_in(body.case, rubric)
     preflight = services.preflight
     if body.require is not None:

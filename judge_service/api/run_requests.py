@@ -16,7 +16,7 @@ from starlette.datastructures import UploadFile
 
 from judge_service.api.cases import cases_in
 from judge_service.api.examples import PAIRWISE_CASE
-from judge_service.api.services import judge_in, rubric_in, services_of
+from judge_service.api.services import named_in, services_of
 from judge_service.api.uploads import MEDIA, held
 from judge_service.domain.calibration_set import Split
 from judge_service.domain.case import Case
@@ -110,8 +110,7 @@ async def _from_json(request: Request) -> Wanted:
         raise InvalidInput(fields=[FieldProblem("body", "body must be an object.")])
     options: RunRequest = _options(RunRequest, value)
     services = services_of(request)
-    rubric = rubric_in(options.rubric)
-    judge = judge_in(services, options.judge)
+    rubric, judge = await named_in(services, options.rubric, options.judge)
     calibrated = options.require is not None
     if options.set is None:
         if options.cases is None:
@@ -135,8 +134,7 @@ async def _from_file(
     request: Request, fields: dict[str, Any], name: str, content: bytes, kind: FileKind | None
 ) -> Wanted:
     options: UploadOptions = _options(UploadOptions, fields)
-    rubric = rubric_in(options.rubric)
-    judge = judge_in(services_of(request), options.judge)
+    rubric, judge = await named_in(services_of(request), options.rubric, options.judge)
     chosen = kind if options.kind is None else FileKind(options.kind)
     file = held(name, content, chosen, options.encoding, options.delimiter)
     strict = options.unknown_fields == "refuse"

@@ -95,6 +95,19 @@ def judge_in(services: Services, name: str, *, path: str = "judge") -> Judge:
         raise _unknown(path, "judge", name, [judge.name for judge in services.roster.all()]) from None
 
 
+async def named_in(services: Services, rubric: str, judge: str) -> tuple[Rubric[Any], Judge]:
+    """The rubric and the judge that a body names: `rubric_in` and `judge_in`.
+
+    What is not known here may have been declared in another process a moment ago, so the tables are read once more.
+    """
+    try:
+        return rubric_in(rubric), judge_in(services, judge)
+    except InvalidInput:
+        await services.stored_rubrics.fresh(at_once=True)
+        await services.stored_judges.fresh(at_once=True)
+    return rubric_in(rubric), judge_in(services, judge)
+
+
 def hash_of(services: Services, judge: Judge) -> str | None:
     """The hash of a judge, None for a panel whose members are not all there."""
     try:

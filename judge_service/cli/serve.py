@@ -1,12 +1,15 @@
 """`judge-service serve`: starts the HTTP service, in one process or in several that answer on one port."""
 
 import asyncio
+import logging
 import multiprocessing
 import os
 import signal
 import socket
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
     from judge_service.settings import Settings
 
+AGAIN_S = 2.0
+"""How long a process that cannot start waits before it ends and is started again."""
 HUNG_S = 20
 """A process of several that says nothing for so long is replaced; so is one that died just as it was asked."""
 
@@ -142,7 +147,24 @@ def application(settings: "Settings") -> "Callable[..., Awaitable[None]]":
 
     configure_logging(settings.log_level)
     threading.Thread(target=_end_with_parent, name="end with the parent", daemon=True).start()
+    with ThreadPoolExecutor(1) as beside_the_loop:
+        beside_the_loop.submit(_check, settings).result()
     return create_app(settings)
+
+
+def _check(settings: "Settings") -> None:
+    """See that the service opens. If not, this process ends later, in a way after which it is started again: all could
+    open it once, and one that cannot now is no reason to stop the others.
+    """
+    from judge_service.app import Service
+    from judge_service.errors import JudgeServiceError
+
+    try:
+        asyncio.run(Service.open(settings).aclose())
+    except JudgeServiceError as error:
+        logging.getLogger(__name__).error("this process cannot start, and is tried again: %s", error.message)
+        time.sleep(AGAIN_S)
+        os._exit(FAILED)
 
 
 def _end_with_parent() -> None:

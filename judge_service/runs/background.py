@@ -11,7 +11,7 @@ from typing import Any
 from judge_service.domain.case import Case
 from judge_service.domain.judge import Judge
 from judge_service.domain.run import Run, RunStatus
-from judge_service.errors import Conflict, NotFound
+from judge_service.errors import Conflict, JudgeServiceError, NotFound
 from judge_service.runs.aggregate import Aggregate, aggregate
 from judge_service.runs.fleet import Fleet, why_stopped
 from judge_service.runs.local import LocalRunner
@@ -23,6 +23,8 @@ from rubrics.model import Rubric
 
 AT_ONCE = 8
 """Runs worked on at once; further ones wait as `queued`."""
+LOOK_S = 2.0
+"""How often a process of several looks for runs that another one gave back."""
 
 log = logging.getLogger(__name__)
 
@@ -141,6 +143,17 @@ class BackgroundRuns:
                 self._start(run, retry_errors=False)
                 continued.append(run)
         return continued
+
+    async def keep_resuming(self) -> None:
+        """Continue what other processes of this service give back, until cancelled: one that ends may be the last to
+        start. With a fleet they offer it themselves.
+        """
+        while self._fleet is None:
+            await asyncio.sleep(LOOK_S)
+            try:
+                await self.resume_interrupted()
+            except JudgeServiceError as error:
+                log.warning("runs that another process gave back were not looked for: %s", error.message)
 
     async def wait(self, run_id: str) -> Run:
         """Wait until a run of this process has ended or was given back."""

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from judge_service.domain.judge import Limits
-from judge_service.errors import JudgeServiceError
+from judge_service.errors import JudgeServiceError, StoreError
 from judge_service.judging.provider import Clock, Slot, WaitedTooLong
 from judge_service.store.lookups import Lookups
 from judge_service.store.sharing import SharedLimits
@@ -60,7 +60,9 @@ class SharedGate:
             self._note(lambda: self._shared.spend(self._key, tokens))
 
     def admit(self, patience_s: float) -> Slot:
-        """A slot for one call. Entering raises WaitedTooLong when the provider's wait would exceed `patience_s`."""
+        """A slot for one call. Entering raises WaitedTooLong when the provider's wait would exceed `patience_s`, and
+        StoreError where the database refuses to share slots.
+        """
         return Slot(partial(self._admitted, patience_s), self._leave)
 
     async def _admitted(self, patience_s: float) -> None:
@@ -142,8 +144,14 @@ class SharedGate:
                 self._using += 1
                 turn.set_result(None)
 
+    def _refuse(self, error: JudgeServiceError) -> None:
+        waiters, self._waiters = self._waiters, deque()
+        for turn in waiters:
+            if not turn.done():
+                turn.set_exception(error)
+
     async def _beat(self) -> None:
-        idle = 0.0
+        idle, failing = 0.0, False
         while idle < IDLE_S:
             asked = self._clock.monotonic()
             try:
@@ -153,8 +161,14 @@ class SharedGate:
                     self._shared.share, self._key, self._member, self._limits.concurrency, self._using, wanted
                 )
             except JudgeServiceError as error:
-                log.warning("the share of a provider was not renewed: %s", error.message)
+                if not failing:
+                    log.warning("the share of a provider was not renewed: %s", error.message)
+                failing = True
+                # One that is away comes back and is waited for; one that refuses, as a full disk does, may not.
+                if isinstance(error, StoreError) and self._lapsed:
+                    self._refuse(error)
             else:
+                failing = False
                 self._allowed = min(share.slots, share.target)
                 # From before the question: the database counts from when it heard it. A beat earlier, so that a call
                 # which is let go now has begun before the slot can be another's.

@@ -70,13 +70,17 @@ class StoredJudges:
             self._left_out.add(judge.name)
             log.warning("stored judge %s is not used: %s", judge.name, why)
 
-    async def fresh(self) -> None:
-        """Read the table again unless that was done a moment ago."""
-        if self._read_at is not None and self._monotonic() - self._read_at < FRESH_S:
+    async def fresh(self, *, at_once: bool = False) -> None:
+        """Read the table again unless that was done a moment ago; `at_once`: even then."""
+        if not at_once and self._is_fresh:
             return
         async with self._lock:
-            if self._read_at is None or self._monotonic() - self._read_at >= FRESH_S:
+            if at_once or not self._is_fresh:
                 await asyncio.to_thread(self.read)
+
+    @property
+    def _is_fresh(self) -> bool:
+        return self._read_at is not None and self._monotonic() - self._read_at < FRESH_S
 
     async def put(self, judge: Judge, *, replace: bool) -> bool:
         """Set a judge; True when it is new. Raises InvalidInput, and Conflict when the name is taken.

@@ -48,13 +48,17 @@ class StoredRubrics:
         announce(self._source, self._known.values())
         self._read_at = self._monotonic()
 
-    async def fresh(self) -> None:
-        """Read the table again unless that was done a moment ago."""
-        if self._read_at is not None and self._monotonic() - self._read_at < FRESH_S:
+    async def fresh(self, *, at_once: bool = False) -> None:
+        """Read the table again unless that was done a moment ago; `at_once`: even then."""
+        if not at_once and self._is_fresh:
             return
         async with self._lock:
-            if self._read_at is None or self._monotonic() - self._read_at >= FRESH_S:
+            if at_once or not self._is_fresh:
                 await asyncio.to_thread(self.read)
+
+    @property
+    def _is_fresh(self) -> bool:
+        return self._read_at is not None and self._monotonic() - self._read_at < FRESH_S
 
     async def add(self, declaration: Declaration) -> tuple[DeclaredRubric, bool]:
         """Keep a version; the rubric, and whether it is new. The same declaration again is a no-op.

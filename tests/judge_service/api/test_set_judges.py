@@ -56,6 +56,19 @@ async def test_it_is_there_after_a_start_and_in_other_processes(connect, service
         assert "mine" not in {judge.name for judge in other.roster.all()}
 
 
+async def test_a_judge_that_another_process_was_given_a_moment_ago_can_be_named(client, service, settings):
+    # The table was read just now, and is not due again.
+    assert (await client.get("/v1/judges/mine")).status_code == 404
+    service.store.judges.put(Judge(**MINE))
+    answer = await client.post("/v1/judgments", json=pair() | {"judge": "mine"})
+    assert (answer.status_code, answer.json()["judge"]) == (201, "mine")
+    service.store.judges.put(Judge(**{**MINE, "name": "other"}))
+    run = {"rubric": "pairwise@1", "judge": "other", "cases": [pair()["case"]]}
+    assert (await client.post("/v1/runs", json=run)).status_code == 202
+    service.store.judges.put(Judge(**{**MINE, "name": "third"}))
+    assert (await client.get("/v1/judges/third")).status_code == 200
+
+
 async def test_names_of_the_program_and_of_the_file_are_taken(connect, service):
     admin = connect(Role.ADMIN)
     service.roster.add(Judge(name="filed", backend="baseline", model="longer"))

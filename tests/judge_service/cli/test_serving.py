@@ -128,6 +128,15 @@ def test_connections_that_come_together_are_shared_out(cli: CommandLine) -> None
             assert min(sockets(pid) - before[pid] for pid in pids) >= 10
 
 
+def ended(client: httpx.Client, run_id: str) -> bool:
+    """Whether a run has ended; not, where the process that was asked dies meanwhile."""
+    try:
+        answer = client.get(f"/v1/runs/{run_id}")
+    except httpx.TransportError:
+        return False
+    return RunStatus(answer.json()["status"]).ended
+
+
 def test_a_killed_process_is_replaced_and_its_run_goes_on(cli: CommandLine) -> None:
     later = threading.Event()
     with FakeProvider(default=held_after(20, later, TIE)) as server:
@@ -147,15 +156,7 @@ def test_a_killed_process_is_replaced_and_its_run_goes_on(cli: CommandLine) -> N
             os.kill(worker, signal.SIGKILL)
             later.set()
 
-            def ended() -> bool:
-                try:
-                    answer = client.get(f"/v1/runs/{run_id}")
-                except httpx.TransportError:
-                    # The killed process's connections die with it.
-                    return False
-                return RunStatus(answer.json()["status"]).ended
-
-            until(ended, "the end of the run")
+            until(lambda: ended(client, run_id), "the end of the run")
             after = serving(group.started.pid)
             assert len(after) == 2
             assert worker not in after
@@ -163,6 +164,48 @@ def test_a_killed_process_is_replaced_and_its_run_goes_on(cli: CommandLine) -> N
             assert {one.rule for one in opened.verify() if one.n_broken} == set()
         assert len(server.completions) <= 60 + 2
         assert set(asked(server.completions).values()) <= {1, 2}
+
+
+def test_replaced_one_by_one_they_leave_no_run_behind(cli: CommandLine) -> None:
+    later = threading.Event()
+    with FakeProvider(default=held_after(20, later, TIE)) as server:
+        behind(cli, server, "concurrency = 4")
+        with two_processes(cli) as group, group.client as client, store(cli) as opened:
+            runs = []
+            # Until both work on one.
+            while len({run.worker for run in map(opened.runs.get, runs) if run is not None}) < 2:
+                numbers = range(20 * len(runs), 20 * len(runs) + 20)
+                cases = [case(number) for number in numbers]
+                answer = client.post("/v1/runs", json={"rubric": "pairwise@1", "judge": "server", "cases": cases})
+                assert answer.status_code == 202, answer.text
+                runs.append(answer.json()["id"])
+                assert len(runs) < 40
+            server.wait_for(21)
+            before = serving(group.started.pid)
+            group.started.send_signal(signal.SIGHUP)
+            later.set()
+            until(lambda: not set(before) & set(serving(group.started.pid)), "the replacement of both")
+            until(lambda: all(ended(client, run_id) for run_id in runs), "the end of the runs")
+            for run_id in runs:
+                assert [(count.outcome, count.n) for count in opened.runs.counts(run_id)] == [(Outcome.SCORED, 20)]
+
+
+def test_one_that_cannot_start_again_does_not_stop_the_other(cli: CommandLine) -> None:
+    with FakeProvider(default=TIE) as server:
+        behind(cli, server, "concurrency = 4")
+        judges = cli.folder / "data" / "judges.toml"
+        good = judges.read_text()
+        with two_processes(cli) as group, group.client as client:
+            judges.write_text(good + "[judges.broken\n")
+            stays, dies = serving(group.started.pid)
+            os.kill(dies, signal.SIGKILL)
+            log = cli.folder / "log"
+            until(lambda: "cannot start, and is tried again" in log.read_text(), "the attempt")
+            assert stays in serving(group.started.pid)
+            assert client.get("/healthz").is_success
+            judges.write_text(good)
+            until(lambda: listening(int(group.url.rpartition(":")[2])) == 2, "both listen again")
+            assert client.get("/healthz").is_success
 
 
 def test_killed_with_its_parent_gone_nobody_keeps_the_port(cli: CommandLine) -> None:

@@ -3,10 +3,12 @@
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from judge_service.domain.judge import Limits
+from judge_service.errors import StoreError, Unavailable
 from judge_service.judging.provider import Clock, WaitedTooLong
 from judge_service.runs.shared_gate import FRESH_S, SharedGate
 from judge_service.store import Store
@@ -189,4 +191,52 @@ async def test_a_call_that_finds_no_place_asks_for_one_at_once(shared: Held, mon
         await flights.are(*names[: number + 1])
     await flights.land(*names)
     await asyncio.gather(*flights.tasks)
+    await gate.aclose()
+
+
+async def test_calls_that_wait_are_told_when_the_database_refuses_to_share(
+    shared: Held, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("judge_service.runs.shared_gate.BEAT_S", 0.001)
+    share = shared.limits.share
+
+    def refuse(*_: object) -> Share:
+        raise StoreError("The disk of the database is full.")
+
+    monkeypatch.setattr(shared.limits, "share", refuse)
+    gate = SharedGate("k", LIMITS, shared.limits, "one", Clock())
+    for _ in range(3):
+        async with asyncio.timeout(LONG_ENOUGH_S):
+            with pytest.raises(StoreError, match="is full"):
+                await asyncio.gather(*(gate.admit(60.0).__aenter__() for _ in range(3)))
+    assert sum("was not renewed" in record.message for record in caplog.records) == 1
+    # With room again calls go on, and nobody holds a place who was refused.
+    monkeypatch.setattr(shared.limits, "share", share)
+    flights = Flights()
+    names = [f"f{number}" for number in range(4)]
+    for name in names:
+        flights.begin(gate, name)
+    await flights.are(*names)
+    await flights.land(*names)
+    await asyncio.gather(*flights.tasks)
+    await gate.aclose()
+
+
+async def test_calls_wait_for_a_database_that_is_away(shared: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("judge_service.runs.shared_gate.BEAT_S", 0.001)
+    share = shared.limits.share
+    away = 5
+
+    def come_back(*given: Any) -> Share:
+        nonlocal away
+        away -= 1
+        if away > 0:
+            raise Unavailable("The database does not answer.")
+        return share(*given)
+
+    monkeypatch.setattr(shared.limits, "share", come_back)
+    gate = SharedGate("k", LIMITS, shared.limits, "one", Clock())
+    async with asyncio.timeout(LONG_ENOUGH_S):
+        async with gate.admit(60.0):
+            assert away <= 0
     await gate.aclose()
