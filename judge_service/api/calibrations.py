@@ -14,7 +14,7 @@ from judge_service.api.services import RubricRoute, Services, judge_in, services
 from judge_service.domain.calibration_set import SetVersion, Split
 from judge_service.domain.canonical import content_hash
 from judge_service.domain.judge import Judge
-from judge_service.errors import Conflict, FieldProblem, InvalidInput, NotFound
+from judge_service.errors import Conflict, FieldProblem, InvalidInput, JudgeServiceError, NotFound
 from judge_service.gate.route import needs, principal_of
 from judge_service.reports.labelled_set import rubric_of, source_of
 from judge_service.reports.measuring import once_on_release
@@ -105,21 +105,30 @@ async def start_calibration(request: Request, wanted: CalibrationRequest) -> JSO
     idempotency_key = key_in(request)
     scope = scope_of(principal_of(request), "POST /v1/calibrations")
     content = wanted.model_dump(mode="json")
+    keys = services.store.idempotency
     await services.stored_judges.fresh()
 
     async def work() -> Stored[Calibrating]:
         begun = await _begun(services, wanted, None if idempotency_key is None else [scope, idempotency_key])
-        if not await accepted(begun.id):
+        known = await accepted(begun.id)
+        if not known:
             await _check(services, begun)
-        started = await services.calibrators.start(begun, retry_errors=wanted.retry_errors)
+        if idempotency_key is not None:
+            # Before a judge is asked: of several requests under one key only those for the same begin anything.
+            await asyncio.to_thread(keys.claim, scope, idempotency_key, content_hash(content), begun.id)
+        try:
+            started = await services.calibrators.start(begun, retry_errors=wanted.retry_errors)
+        except JudgeServiceError:
+            if idempotency_key is not None and not known:
+                await asyncio.to_thread(keys.release, scope, idempotency_key)
+            raise
         return Stored(started.id, started, 202)
 
     async def accepted(identifier: str) -> bool:
         """True when this very measurement was begun under the key: its own look at a release split is no second one."""
         if idempotency_key is None:
             return False
-        find = services.store.idempotency.find
-        return await asyncio.to_thread(find, scope, idempotency_key, content_hash(content)) == identifier
+        return await asyncio.to_thread(keys.find, scope, idempotency_key, content_hash(content)) == identifier
 
     async def load(identifier: str) -> Calibrating | None:
         return services.calibrators.get(identifier)

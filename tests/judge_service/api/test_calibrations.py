@@ -1,5 +1,8 @@
 """A calibration over HTTP: ordinary runs, then a measurement that later judgments carry as trust."""
 
+import asyncio
+from typing import Any
+
 import httpx
 import pytest
 
@@ -75,6 +78,50 @@ async def test_the_same_key_with_another_request_is_refused(lead: httpx.AsyncCli
     await lead.post("/v1/calibrations", json={"set": "demo", "judges": ["longer"]}, headers=KEY)
     other = await lead.post("/v1/calibrations", json={"set": "demo", "judges": ["constant"]}, headers=KEY)
     assert other.status_code == 409
+
+
+async def test_another_request_under_a_key_begins_nothing_in_another_service(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, lead = await start()
+    labelled(service)
+    other, elsewhere = await start()
+    begins, go_on = asyncio.Event(), asyncio.Event()
+    begin = service.calibrators.start
+
+    async def held(*given: Any, **options: Any) -> Any:
+        begins.set()
+        await go_on.wait()
+        return await begin(*given, **options)
+
+    monkeypatch.setattr(service.calibrators, "start", held)
+    first = asyncio.create_task(lead.post("/v1/calibrations", json={"set": "demo", "judges": ["longer"]}, headers=KEY))
+    await begins.wait()
+    wanted = {"set": "demo", "judges": ["constant"]}
+    assert (await elsewhere.post("/v1/calibrations", json=wanted, headers=KEY)).status_code == 409
+    assert other.store.runs.list() == []
+    go_on.set()
+    assert (await first).status_code == 202
+    assert [run.judge.name for run in other.store.runs.list()] == ["longer"]
+    await service.calibrators.wait((await first).json()["id"])
+
+
+async def test_a_calibration_that_could_not_begin_leaves_its_key_free(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, lead = await start()
+    labelled(service)
+    with monkeypatch.context() as patch:
+
+        def refuse(*_: object, **__: object) -> None:
+            raise StoreError("There is no room.")
+
+        patch.setattr(service.calibrators, "start", refuse)
+        wanted = {"set": "demo", "judges": ["longer"]}
+        assert (await lead.post("/v1/calibrations", json=wanted, headers=KEY)).status_code == 500
+    again = await lead.post("/v1/calibrations", json={"set": "demo", "judges": ["constant"]}, headers=KEY)
+    assert again.status_code == 202, again.text
+    await service.calibrators.wait(again.json()["id"])
 
 
 @pytest.mark.parametrize("split", [Split.CALIBRATION, Split.RELEASE])

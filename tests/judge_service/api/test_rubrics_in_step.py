@@ -44,6 +44,23 @@ async def test_sets_are_made_and_filled(connect, service):
     assert filled.status_code < 300, filled.text
 
 
+async def test_a_judgment_by_one_declared_a_moment_ago(connect, service, monkeypatch):
+    # The table was read for the request, and is read again because the name is not known.
+    fresh = service.stored_rubrics.fresh
+
+    async def before(**options):
+        if not options:
+            await fresh()
+            declared_elsewhere(service, "moment")
+        else:
+            await fresh(**options)
+
+    monkeypatch.setattr(service.stored_rubrics, "fresh", before)
+    body = {"rubric": "moment@1", "judge": "overlap", "case": ANSWER}
+    answer = await connect(Role.SCORE).post("/v1/judgments", json=body)
+    assert "There is no rubric" not in answer.text
+
+
 async def test_aggregates_of_its_runs_are_computed(connect, service):
     rubric = declared_elsewhere(service, "three")
     judge = service.roster.get("overlap")
