@@ -1,6 +1,6 @@
 """Judges set over the API, from the database into the roster of this process, and kept in step with other processes.
 
-Owns when the table is read again. A stored judge never replaces one of the judges file.
+A stored judge never replaces one of the judges file.
 """
 
 import asyncio
@@ -13,31 +13,26 @@ from judge_service.errors import Conflict, InvalidInput, NotFound
 from judge_service.judging.judging import Judging
 from judge_service.judging.roster import Origin
 from judge_service.judging.submitted import check_submitted, refuse_unsafe
+from judge_service.runs.in_step import InStep
 from judge_service.settings import Settings
 from judge_service.store import Store
-
-FRESH_S = 2.0
-"""How long another process may not know of a change."""
 
 log = logging.getLogger(__name__)
 
 
-class StoredJudges:
+class StoredJudges(InStep):
     """The judges of the database in one process. `monotonic` is in seconds."""
 
     def __init__(
         self, store: Store, judging: Judging, settings: Settings, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
+        super().__init__(monotonic)
         self._store = store
         self._judging = judging
         self._settings = settings
-        self._monotonic = monotonic
-        self._read_at: float | None = None
         self._left_out: set[str] = set()
-        self._lock = asyncio.Lock()
 
-    def read(self) -> None:
-        """Bring the roster in step with the table. Blocks."""
+    def _read(self) -> None:
         roster = self._judging.roster
         stored = {judge.name: judge for judge in self._store.judges.all()}
         for name in [judge.name for judge in roster.all() if roster.origin(judge.name) is Origin.STORED]:
@@ -45,7 +40,6 @@ class StoredJudges:
                 self._judging.forget(roster.remove(name))
         for judge in stored.values():
             self._take(judge)
-        self._read_at = self._monotonic()
 
     def _take(self, judge: Judge) -> None:
         roster = self._judging.roster
@@ -69,18 +63,6 @@ class StoredJudges:
         if judge.name not in self._left_out:
             self._left_out.add(judge.name)
             log.warning("stored judge %s is not used: %s", judge.name, why)
-
-    async def fresh(self, *, at_once: bool = False) -> None:
-        """Read the table again unless that was done a moment ago; `at_once`: even then."""
-        if not at_once and self._is_fresh:
-            return
-        async with self._lock:
-            if at_once or not self._is_fresh:
-                await asyncio.to_thread(self.read)
-
-    @property
-    def _is_fresh(self) -> bool:
-        return self._read_at is not None and self._monotonic() - self._read_at < FRESH_S
 
     async def put(self, judge: Judge, *, replace: bool) -> bool:
         """Set a judge; True when it is new. Raises InvalidInput, and Conflict when the name is taken.

@@ -1,6 +1,6 @@
 """Rubrics declared over the API, from the database into the registry of this process, in step with other processes.
 
-Owns when the table is read again. A stored rubric never takes the name of one that is installed.
+A stored rubric never takes the name of one that is installed.
 """
 
 import asyncio
@@ -11,31 +11,26 @@ from collections.abc import Callable
 from types import TracebackType
 
 from judge_service.errors import Conflict, FieldProblem, InvalidInput
+from judge_service.runs.in_step import InStep
 from judge_service.store import Store
 from rubrics.declared import Declaration, DeclaredRubric, declared_rubric
 from rubrics.registry import announce, installed_rubrics, withdraw
 from rubrics.schema import UnportableSchema
 
-FRESH_S = 2.0
-"""How long another process may not know of a new rubric."""
-
 log = logging.getLogger(__name__)
 
 
-class StoredRubrics:
+class StoredRubrics(InStep):
     """The declared rubrics of the database in one process, known to it until `close`. `monotonic` is in seconds."""
 
     def __init__(self, store: Store, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(monotonic)
         self._store = store
-        self._monotonic = monotonic
         self._source = uuid.uuid4().hex
         self._known: dict[str, DeclaredRubric] = {}
         self._left_out: set[str] = set()
-        self._read_at: float | None = None
-        self._lock = asyncio.Lock()
 
-    def read(self) -> None:
-        """Bring the registry in step with the table. Blocks."""
+    def _read(self) -> None:
         declarations = self._store.rubrics.all()
         taken = {rubric.name for rubric in installed_rubrics()} if declarations else set()
         for declaration in declarations:
@@ -46,19 +41,6 @@ class StoredRubrics:
             elif declaration.id not in self._known:
                 self._known[declaration.id] = declared_rubric(declaration)
         announce(self._source, self._known.values())
-        self._read_at = self._monotonic()
-
-    async def fresh(self, *, at_once: bool = False) -> None:
-        """Read the table again unless that was done a moment ago; `at_once`: even then."""
-        if not at_once and self._is_fresh:
-            return
-        async with self._lock:
-            if at_once or not self._is_fresh:
-                await asyncio.to_thread(self.read)
-
-    @property
-    def _is_fresh(self) -> bool:
-        return self._read_at is not None and self._monotonic() - self._read_at < FRESH_S
 
     async def add(self, declaration: Declaration) -> tuple[DeclaredRubric, bool]:
         """Keep a version; the rubric, and whether it is new. The same declaration again is a no-op.

@@ -7,7 +7,7 @@ from judge_service.api.routers import ROUTERS
 from judge_service.api.services import RubricRoute
 from judge_service.domain.principal import Role
 from judge_service.domain.run import Run
-from judge_service.runs import stored_rubrics
+from judge_service.runs import in_step
 from rubrics.declared import Declaration
 
 LEVELS = [{"value": 1, "description": "Bad."}, {"value": 2, "description": "Good."}]
@@ -25,7 +25,7 @@ def declared_elsewhere(service, name):
 
 @pytest.fixture(autouse=True)
 def always_read(monkeypatch):
-    monkeypatch.setattr(stored_rubrics, "FRESH_S", 0.0)
+    monkeypatch.setattr(in_step, "FRESH_S", 0.0)
 
 
 async def test_sets_are_made_and_filled(connect, service):

@@ -11,7 +11,7 @@ from judge_service.domain.judge import Judge
 from judge_service.domain.principal import Role
 from judge_service.errors import InvalidInput
 from judge_service.judging.submitted import refuse_unsafe
-from judge_service.runs import stored_judges
+from judge_service.runs import in_step
 from judge_service.settings import PROVIDER_KEYS, Settings
 from tests.judge_service.api.requests import pair, paths
 from tests.support.fake_provider import FakeProvider, Reply
@@ -43,7 +43,7 @@ async def test_a_judge_is_added_used_replaced_and_removed(connect, service):
 
 
 async def test_it_is_there_after_a_start_and_in_other_processes(connect, service, settings, monkeypatch):
-    monkeypatch.setattr(stored_judges, "FRESH_S", 0.0)
+    monkeypatch.setattr(in_step, "FRESH_S", 0.0)
     admin = connect(Role.ADMIN)
     await admin.put("/v1/judges/mine", json=MINE)
     async with Service.open(settings) as other:
