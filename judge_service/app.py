@@ -39,7 +39,7 @@ from judge_service.runs.retention import keep_swept
 from judge_service.runs.shared_gate import SharedGates
 from judge_service.runs.stored_judges import StoredJudges
 from judge_service.runs.stored_rubrics import StoredRubrics
-from judge_service.runs.worker import this_worker
+from judge_service.runs.worker import SERVICE, this_worker
 from judge_service.security.keys import issue
 from judge_service.sets.calibrating import Calibrators
 from judge_service.sets.drift import DriftChecks
@@ -80,7 +80,7 @@ class Service:
     signing_in: SigningIn = field(init=False)
 
     def __post_init__(self) -> None:
-        runner = LocalRunner(self.store, self.judging)
+        runner = LocalRunner(self.store, self.judging, gives_back_to=SERVICE)
         queue = self.store.queue()
         if queue is not None:
             self.fleet = Fleet(

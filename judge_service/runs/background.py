@@ -16,7 +16,7 @@ from judge_service.runs.aggregate import Aggregate, aggregate
 from judge_service.runs.fleet import Fleet, why_stopped
 from judge_service.runs.local import LocalRunner
 from judge_service.runs.progress import Progress
-from judge_service.runs.worker import alive
+from judge_service.runs.worker import SERVICE, alive
 from judge_service.store import Store
 from judge_service.store.store import utc_now
 from rubrics.model import Rubric
@@ -119,8 +119,8 @@ class BackgroundRuns:
         else:
             await self._fleet.offer(run, retry_errors=retry_errors)
 
-    async def resume_interrupted(self) -> list[Run]:
-        """Continue every run whose process died or stopped; the runs that go on here.
+    async def resume_interrupted(self, *, of: str | None = None) -> list[Run]:
+        """Continue every run whose process died or stopped, or only those given back to `of`; the runs that go on here.
 
         A run that was dying while its cases were stored ends as failed; one that was being cancelled, as cancelled.
         With a fleet this process begins to take chunks, and the runs go on wherever there are workers.
@@ -132,7 +132,7 @@ class BackgroundRuns:
             await self._fleet.keep()
             return continued
         for run in await asyncio.to_thread(self._store.runs.open):
-            if run.id in self._tasks or alive(run, utc_now()) or run.of_drift:
+            if run.id in self._tasks or alive(run, utc_now()) or run.of_drift or of not in (None, run.worker):
                 continue
             if run.status is RunStatus.CANCELLING:
                 await asyncio.to_thread(self._store.runs.finish, run.id, RunStatus.CANCELLED)
@@ -151,7 +151,7 @@ class BackgroundRuns:
         while self._fleet is None:
             await asyncio.sleep(LOOK_S)
             try:
-                await self.resume_interrupted()
+                await self.resume_interrupted(of=SERVICE)
             except JudgeServiceError as error:
                 log.warning("runs that another process gave back were not looked for: %s", error.message)
 
@@ -196,6 +196,7 @@ class BackgroundRuns:
     async def _run(self, run: Run, retry_errors: bool) -> None:
         async with self._turns:
             if self._closing:
+                await self._runner.leave(run.id)
                 return
             try:
                 rubric = self._find_rubric(run.rubric)

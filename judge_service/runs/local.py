@@ -100,7 +100,8 @@ class PartEnd:
 class LocalRunner:
     """Plans, starts, cancels and resumes runs in this process.
 
-    `now`, `monotonic` (seconds) and `sleep` are for progress and signs of life only.
+    What a stopping process gives back is for the processes named `gives_back_to`, if that is given. `now`, `monotonic`
+    (seconds) and `sleep` are for progress and signs of life only.
     """
 
     def __init__(
@@ -108,11 +109,13 @@ class LocalRunner:
         store: Store,
         judging: CaseJudging,
         *,
+        gives_back_to: str | None = None,
         now: Callable[[], datetime] = utc_now,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._store = store
+        self._gives_back_to = gives_back_to
         self._judging = judging
         self._now = now
         self._monotonic = monotonic
@@ -254,6 +257,10 @@ class LocalRunner:
                 session.cancel()
         return run
 
+    async def leave(self, run_id: str) -> None:
+        """Give back a run that was not started here."""
+        await asyncio.to_thread(self._store.runs.leave, run_id, self._gives_back_to)
+
     def stop(self) -> None:
         """Let runs end in good order: begun cases are finished and recorded, the runs go back to `queued`.
 
@@ -320,9 +327,12 @@ class LocalRunner:
             await self._go(session)
         except BaseException:
             # Cancelled from outside: what was judged is recorded, the run can go on later.
-            await asyncio.shield(asyncio.to_thread(self._store.runs.release, run_id))
+            await asyncio.shield(self._give_back(run_id))
             raise
         return await self._end(session)
+
+    async def _give_back(self, run_id: str) -> Run:
+        return await asyncio.to_thread(self._store.runs.release, run_id, to=self._gives_back_to)
 
     async def _go(self, session: _Session) -> None:
         """Judge and record until nothing is left or the session is halted."""
@@ -477,7 +487,7 @@ class LocalRunner:
                 raise session.fault
             return run
         if session.stopping and session.tally.n_done < session.tally.n_total:
-            return await asyncio.to_thread(runs.release, run_id)
+            return await self._give_back(run_id)
         status, message = verdict(session.tally.snapshot())
         return await asyncio.to_thread(runs.finish, run_id, status, message)
 

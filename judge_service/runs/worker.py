@@ -15,6 +15,8 @@ LEASE = timedelta(seconds=60)
 """A worker on another machine counts as dead after this long without a sign; a living one gives one every second."""
 FLEET = "fleet"
 """The worker of a run whose chunks are judged by any number of processes."""
+SERVICE = "service"
+"""The worker of a run that a stopping process of a service gave back: any other process of it goes on with it."""
 
 _TOKEN = uuid.uuid4().hex[:12]
 

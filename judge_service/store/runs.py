@@ -499,15 +499,19 @@ class Runs:
 
         return self._database.write(work)
 
-    def release(self, run_id: str) -> Run:
-        """Back to `queued`: the process stops in good order and another may go on."""
+    def release(self, run_id: str, *, to: str | None = None) -> Run:
+        """Back to `queued`: the process stops in good order and another may go on. `to` says which ones should."""
 
         def work(connection: Connection) -> Run:
-            values = {"status": RunStatus.QUEUED.value, "worker": None, "heartbeat_at": None}
+            values = {"status": RunStatus.QUEUED.value, "worker": to, "heartbeat_at": None}
             _move(connection, run_id, {RunStatus.RUNNING}, values)
             return _must(connection, run_id)
 
         return self._database.write(work)
+
+    def leave(self, run_id: str, to: str | None) -> None:
+        """A queued run that its process did not come to start is for the others named `to`."""
+        self._database.write(lambda connection: _move(connection, run_id, {RunStatus.QUEUED}, {"worker": to}))
 
     def cancel(self, run_id: str) -> Run:
         """Ask for the end; twice is harmless. A queued run is cancelled at once. Conflict when ended, or NotFound."""

@@ -11,16 +11,18 @@ from judge_service.domain.run import Run, RunStatus
 from judge_service.errors import Conflict, InvalidInput, NotFound
 from judge_service.runs.background import BackgroundRuns
 from judge_service.runs.local import LocalRunner
-from judge_service.runs.worker import LEASE, alive, living, this_worker
+from judge_service.runs.worker import LEASE, SERVICE, alive, living, this_worker
 from judge_service.store import Store
 from judge_service.store.store import utc_now
 from rubrics.registry import get_rubric
+from tests.support.waiting import until
 
 from .fake import JUDGE, PAIRWISE, FakeJudging, cases
 
 
 def background(store: Store, judging: FakeJudging, *, at_once: int = 8) -> BackgroundRuns:
-    return BackgroundRuns(store, LocalRunner(store, judging), get_rubric, at_once=at_once)
+    runner = LocalRunner(store, judging, gives_back_to=SERVICE)
+    return BackgroundRuns(store, runner, get_rubric, at_once=at_once)
 
 
 async def test_a_submitted_run_is_stored_whole_and_ends_by_itself(store: Store) -> None:
@@ -117,6 +119,40 @@ async def test_a_closed_service_leaves_its_runs_to_the_next_one(store: Store) ->
     assert set(judging.asked.values()) == {1}
 
 
+async def test_what_one_process_gives_back_goes_on_in_another_that_looks_for_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("judge_service.runs.background.LOOK_S", 0.0)
+    slow = FakeJudging(gate=asyncio.Event())
+    assert slow.gate is not None
+    first = background(store, slow, at_once=1)
+    await first.submit(cases(20), PAIRWISE, JUDGE, run_id="begun")
+    await slow.reached(JUDGE.limits.concurrency)
+    await first.submit(cases(5), PAIRWISE, JUDGE.model_copy(update={"name": "other"}), run_id="waiting")
+    # A command's own run that it was stopped in: it goes on when the command is given again.
+    command = LocalRunner(store, FakeJudging())
+    await command.plan(cases(3), PAIRWISE, JUDGE.model_copy(update={"name": "third"}), run_id="command")
+    await asyncio.to_thread(store.runs.leave, "command", None)
+    second = background(store, FakeJudging())
+    looking = asyncio.create_task(second.keep_resuming())
+    closing = asyncio.create_task(first.aclose())
+    await asyncio.sleep(0)
+    slow.gate.set()
+    await closing
+
+    def finished() -> bool:
+        found = [store.runs.get(name) for name in ("begun", "waiting")]
+        return all(run is not None and run.status is RunStatus.FINISHED for run in found)
+
+    await asyncio.to_thread(until, finished, "the end of both")
+    looking.cancel()
+    assert (await second.get("command")).status is RunStatus.QUEUED
+    # A start looks for all.
+    assert [run.id for run in await second.resume_interrupted()] == ["command"]
+    assert (await second.wait("command")).status is RunStatus.FINISHED
+    await second.aclose()
+
+
 async def test_a_close_that_runs_out_of_time_gives_the_runs_back(store: Store) -> None:
     judging = FakeJudging(gate=asyncio.Event())
     runs = background(store, judging)
@@ -126,7 +162,7 @@ async def test_a_close_that_runs_out_of_time_gives_the_runs_back(store: Store) -
         async with asyncio.timeout(0.05):
             await runs.aclose()
     assert judging.flying == 0
-    assert [(run.status, run.worker) for run in store.runs.open()] == [(RunStatus.QUEUED, None)]
+    assert [(run.status, run.worker) for run in store.runs.open()] == [(RunStatus.QUEUED, SERVICE)]
 
 
 async def test_after_a_restart_every_open_run_reaches_an_end_state(store: Store) -> None:
