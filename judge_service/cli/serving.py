@@ -11,7 +11,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -114,13 +113,18 @@ def _check(settings: Settings) -> None:
         asyncio.run(Service.open(settings).aclose())
     except JudgeServiceError as error:
         log.error("this process cannot start, and is tried again: %s", error.message)
-        time.sleep(AGAIN_S)
+        _wait_for_the_parents_end(AGAIN_S)
         os._exit(FAILED)
 
 
 def _end_with_parent() -> None:
     # A parent that was killed tells its children nothing, and they would keep the port.
+    _wait_for_the_parents_end()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _wait_for_the_parents_end(at_most_s: float | None = None) -> None:
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)
+    if parent is None:
+        raise RuntimeError("this process was started by no supervisor")
+    parent.join(at_most_s)

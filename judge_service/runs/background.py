@@ -119,8 +119,8 @@ class BackgroundRuns:
         else:
             await self._fleet.offer(run, retry_errors=retry_errors)
 
-    async def resume_interrupted(self, *, of: str | None = None) -> list[Run]:
-        """Continue every run whose process died or stopped, or only those given back to `of`; the runs that go on here.
+    async def resume_interrupted(self, *, given_back_to: str | None = None) -> list[Run]:
+        """Continue every run whose process died or stopped, or only those `given_back_to` a name; those going on here.
 
         A run that was dying while its cases were stored ends as failed; one that was being cancelled, as cancelled.
         With a fleet this process begins to take chunks, and the runs go on wherever there are workers.
@@ -132,7 +132,9 @@ class BackgroundRuns:
             await self._fleet.keep()
             return continued
         for run in await asyncio.to_thread(self._store.runs.open):
-            if run.id in self._tasks or alive(run, utc_now()) or run.of_drift or of not in (None, run.worker):
+            if run.id in self._tasks or alive(run, utc_now()) or run.of_drift:
+                continue
+            if given_back_to not in (None, run.worker):
                 continue
             if run.status is RunStatus.CANCELLING:
                 await asyncio.to_thread(self._store.runs.finish, run.id, RunStatus.CANCELLED)
@@ -151,7 +153,7 @@ class BackgroundRuns:
         while self._fleet is None:
             await asyncio.sleep(LOOK_S)
             try:
-                await self.resume_interrupted(of=SERVICE)
+                await self.resume_interrupted(given_back_to=SERVICE)
             except JudgeServiceError as error:
                 log.warning("runs that another process gave back were not looked for: %s", error.message)
 

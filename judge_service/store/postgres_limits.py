@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, TextClause, text
 
-from judge_service.store.sharing import WINDOW_S, SharedLimits, Standing, token_wait
+from judge_service.store.sharing import WINDOW_S, Member, SharedLimits, token_wait
 
 _HELD = (
     "SELECT key, extract(epoch FROM held_until - clock_timestamp()) FROM provider_gates "
@@ -16,7 +16,7 @@ _HELD = (
 class PostgresLimits(SharedLimits):
     """Limits shared by the processes of any number of machines."""
 
-    def _living(self, connection: Connection, key: str) -> Sequence[Standing]:
+    def _living(self, connection: Connection, key: str) -> Sequence[Member]:
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 1))"), {"key": key})
         connection.execute(
             text(
@@ -32,7 +32,7 @@ class PostgresLimits(SharedLimits):
             ),
             {"key": key},
         )
-        return [Standing(row.member, row.slots, float(row.since)) for row in rows]
+        return [Member(row.member, row.slots, float(row.since)) for row in rows]
 
     def _beat(self, connection: Connection, key: str, member: str, slots: int, *, turns: bool) -> None:
         connection.execute(

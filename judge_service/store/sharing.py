@@ -30,17 +30,17 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A living member: its slots, and for how many seconds it has had one of those left over, or has had none."""
+class Member:
+    """A living process: its slots, and for how many seconds it has had one of those left over, or has had none."""
 
-    member: str
+    name: str
     slots: int
     since_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """`limit` slots over the living members, `member` among them, which has `using` calls in flight.
+    """`limit` slots over one member, which has `using` calls in flight, and the `others` that live.
 
     A member that wants no more than `wanted` leaves half of its part free, so that one that comes or has more to do
     need not wait for it. None: it wants all it can have.
@@ -50,42 +50,34 @@ class Division:
     """
 
     limit: int
-    member: str
+    member: Member
+    others: Sequence[Member]
     using: int
     wanted: int | None
-    standings: Sequence[Standing]
 
     def share(self) -> Share:
         """The member's share now."""
-        even, left_over = divmod(self.limit, len(self._all))
-        first = sorted(self._all, key=lambda standing: self._rank(standing, even))[:left_over]
-        target = even + any(standing.member == self.member for standing in first)
-        others = sum(standing.slots for standing in self._all if standing.member != self.member)
+        left_over = self.limit - self._even * (1 + len(self.others))
+        first = sorted((self.member, *self.others), key=self._rank)[:left_over]
+        target = self._even + (self.member in first)
         most = target if self.wanted is None else max(self.wanted, target // 2)
-        return Share(max(self.using, min(target, most, self.limit - others)), target)
+        free = self.limit - sum(other.slots for other in self.others)
+        return Share(max(self.using, min(target, most, free)), target)
 
     def turns(self, share: Share) -> bool:
         """True when with `share` the member comes to one of the slots left over, or has none any more."""
-        even = self.limit // len(self._all)
-        return any(
-            (standing.slots > even) != (share.slots > even)
-            for standing in self.standings
-            if standing.member == self.member
-        )
+        return (self.member.slots > self._even) != (share.slots > self._even)
 
     @property
-    def _all(self) -> Sequence[Standing]:
-        if any(standing.member == self.member for standing in self.standings):
-            return self.standings
-        return (*self.standings, Standing(self.member, 0, 0.0))
+    def _even(self) -> int:
+        return self.limit // (1 + len(self.others))
 
-    @staticmethod
-    def _rank(standing: Standing, even: int) -> tuple[int, float, str]:
+    def _rank(self, member: Member) -> tuple[int, float, str]:
         """Those whose turn it is, those who wait, the longest first, and those who have had their turn."""
-        if standing.slots <= even:
-            return 1, -standing.since_s, standing.member
+        if member.slots <= self._even:
+            return 1, -member.since_s, member.name
         # A time in the future is of a clock that was set back since.
-        return 0 if 0 <= standing.since_s < TURN_S else 2, standing.since_s, standing.member
+        return 0 if 0 <= member.since_s < TURN_S else 2, member.since_s, member.name
 
 
 class SharedLimits(ABC):
@@ -103,7 +95,9 @@ class SharedLimits(ABC):
         """
 
         def work(connection: Connection) -> Share:
-            division = Division(limit, member, using, wanted, self._living(connection, key))
+            living = self._living(connection, key)
+            mine = next((one for one in living if one.name == member), Member(member, 0, 0.0))
+            division = Division(limit, mine, [one for one in living if one.name != member], using, wanted)
             share = division.share()
             self._beat(connection, key, member, share.slots, turns=division.turns(share))
             return share
@@ -140,7 +134,7 @@ class SharedLimits(ABC):
         """Seconds until the tokens of the last minute may be below `per_minute`; 0.0 when they are."""
 
     @abstractmethod
-    def _living(self, connection: Connection, key: str) -> Sequence[Standing]:
+    def _living(self, connection: Connection, key: str) -> Sequence[Member]:
         """Forget the dead members of a provider and return the others; no other member does so until the commit."""
 
     @abstractmethod

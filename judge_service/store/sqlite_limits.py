@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from judge_service.store.engine import Database
-from judge_service.store.sharing import EXPIRY_S, SHARES, WINDOW_S, SharedLimits, Standing, token_wait
+from judge_service.store.sharing import EXPIRY_S, SHARES, WINDOW_S, Member, SharedLimits, token_wait
 from judge_service.store.tables import ProviderGateRow, ProviderTokensRow, table
 
 GATES = table(ProviderGateRow)
@@ -31,11 +31,11 @@ class SqliteLimits(SharedLimits):
         super().__init__(database, expiry_s=expiry_s)
         self._clock = clock
 
-    def _living(self, connection: Connection, key: str) -> Sequence[Standing]:
+    def _living(self, connection: Connection, key: str) -> Sequence[Member]:
         now = self._now(connection)
         connection.execute(delete(SHARES).where(SHARES.c.beat_at < now - timedelta(seconds=self.expiry_s)))
         rows = connection.execute(select(SHARES).where(SHARES.c.key == key))
-        return [Standing(row.member, row.slots, (now - row.joined_at).total_seconds()) for row in rows]
+        return [Member(row.member, row.slots, (now - row.joined_at).total_seconds()) for row in rows]
 
     def _beat(self, connection: Connection, key: str, member: str, slots: int, *, turns: bool) -> None:
         now = self._clock()

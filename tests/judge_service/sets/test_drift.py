@@ -253,15 +253,20 @@ def test_nothing_recorded_is_used_or_replaced(service: Service, model: Model) ->
         read_set(service.store, set_id, judges=["hosted"])
 
 
-def test_a_check_that_was_stopped_goes_on(service: Service, model: Model) -> None:
-    anchored(service)
+def dies_at_the_hundredth(model: Model) -> Says:
+    """A provider that refuses the key in the middle of a check."""
 
-    def dies(request: Request) -> str:
+    def say(request: Request) -> str:
         if model.calls == 100:
             raise BackendFailure(JudgeErrorReason.PROVIDER_ERROR, "key revoked", fatal=True)
         return right(request)
 
-    model.say = dies
+    return say
+
+
+def test_a_check_that_was_stopped_goes_on(service: Service, model: Model) -> None:
+    anchored(service)
+    model.say = dies_at_the_hundredth(model)
     with pytest.raises(Conflict, match="not all judged"):
         check(service)
     spent = model.calls
@@ -273,13 +278,7 @@ def test_a_check_that_was_stopped_goes_on(service: Service, model: Model) -> Non
 
 def test_a_check_whose_run_was_cancelled_weighs_no_part_of_it(service: Service, model: Model) -> None:
     anchored(service)
-
-    def dies(request: Request) -> str:
-        if model.calls == 100:
-            raise BackendFailure(JudgeErrorReason.PROVIDER_ERROR, "key revoked", fatal=True)
-        return right(request)
-
-    model.say = dies
+    model.say = dies_at_the_hundredth(model)
     with pytest.raises(Conflict, match="key revoked"):
         check(service)
     model.say = right
