@@ -73,6 +73,7 @@ def new_engine(url: URL, *, migrating: bool = False) -> Engine:
             engine = create_engine(url, pool_size=8, max_overflow=24, hide_parameters=True)
         else:
             engine = create_engine(url, pool_size=8, max_overflow=8, hide_parameters=True)
+            _plan_each_time(engine)
             _ping_after_rest(engine)
     except ModuleNotFoundError as error:
         raise MissingDependency(f"PostgreSQL needs the extra `postgres` ({error.name} is not installed).") from error
@@ -119,6 +120,22 @@ def _take_turn(connection: Connection) -> None:
                 return
     finally:
         execute_sqlite(connection, f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+
+
+def _plan_each_time(engine: Engine) -> None:
+    """Keep PostgreSQL from using a plan that it made while tables were empty.
+
+    The driver prepares what is asked several times, and the server keeps one plan for it until the tables are analysed:
+    in a first run the counts of 4,800 cases took 1.8 s in place of 13 ms, each time that somebody looked.
+    """
+
+    def settle(connection: Any, _record: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET plan_cache_mode = force_custom_plan")
+        # Else it is undone with the first transaction.
+        connection.commit()
+
+    event.listen(engine, "connect", settle)
 
 
 def _ping_after_rest(engine: Engine) -> None:

@@ -175,3 +175,20 @@ async def test_a_call_is_found_with_and_without_the_loops_connection(
         assert await store.cache.get("key") == one
         assert await store.cache.get("none") is None
     postgres.drop(url)
+
+
+@pytest.mark.parametrize("writing", [False, True])
+def test_what_is_asked_often_is_planned_for_the_tables_as_they_are(database: Database, writing: bool) -> None:
+    def look(connection: Connection) -> tuple[int, int]:
+        for _ in range(20):
+            connection.execute(text("SELECT count(*) FROM runs WHERE id = :id"), {"id": "r"})
+        plans = "SELECT count(*), coalesce(sum(generic_plans), 0) FROM pg_prepared_statements"
+        prepared, generic = connection.execute(text(plans + " WHERE statement LIKE '%FROM runs WHERE id%'")).one()
+        return int(prepared), int(generic)
+
+    if writing:
+        found = database.write(look)
+    else:
+        with database.read() as connection:
+            found = look(connection)
+    assert found == (1, 0)
