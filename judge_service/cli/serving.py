@@ -12,7 +12,6 @@ import socket
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -30,6 +29,9 @@ AGAIN_S = 2.0
 """How long a process that cannot start waits before it ends and is started again."""
 HUNG_S = 20
 """A process that says nothing for so long is replaced; so is one that died just as it was asked."""
+
+Application = Callable[[Any, Any, Any], Awaitable[None]]
+"""What an ASGI server calls: with a scope, and with how to receive and send its messages."""
 
 log = logging.getLogger(__name__)
 
@@ -91,30 +93,48 @@ def _reserved(first: socket.socket) -> Iterator[Place | socket.socket]:
         yield Place(family, address)
 
 
-def application(settings: Settings) -> Callable[..., Awaitable[None]]:
+def application(settings: Settings) -> Application:
     """The service in one process of several, which ends when the one that started it is gone."""
     # Not above: a process answers its supervisor once this module is there, and the service takes seconds to import.
     from judge_service.app import create_app
 
     configure_logging(settings.log_level)
     threading.Thread(target=_end_with_parent, name="end with the parent", daemon=True).start()
-    with ThreadPoolExecutor(1) as beside_the_loop:
-        beside_the_loop.submit(_check, settings).result()
-    return create_app(settings)
+    return started_again(create_app(settings))
 
 
-def _check(settings: Settings) -> None:
-    """See that the service opens. If not, this process ends later, in a way after which it is started again: all could
-    open it once, and one that cannot now is no reason to stop the others.
+def started_again(app: Application) -> Application:
+    """`app`, and where it cannot start, its process ends in a way after which the supervisor starts another.
+
+    All could start once, as the command saw before it had any, and one that cannot now is no reason to stop the others.
     """
-    from judge_service.app import Service
 
-    try:
-        asyncio.run(Service.open(settings).aclose())
-    except JudgeServiceError as error:
-        log.error("this process cannot start, and is tried again: %s", error.message)
-        _wait_for_the_parents_end(AGAIN_S)
-        os._exit(FAILED)
+    async def replaceable(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            await app(scope, receive, send)
+            return
+        started = False
+
+        async def told(message: Any) -> None:
+            nonlocal started
+            # What failed is raised as well.
+            if message["type"] != "lifespan.startup.failed":
+                started = True
+                await send(message)
+
+        try:
+            await app(scope, receive, told)
+        except BaseException as error:
+            if started:
+                raise
+            if isinstance(error, JudgeServiceError):
+                log.error("this process cannot start, and is tried again: %s", error.message)
+            else:
+                log.exception("this process cannot start, and is tried again")
+            await asyncio.to_thread(_wait_for_the_parents_end, AGAIN_S)
+            os._exit(FAILED)
+
+    return replaceable
 
 
 def _end_with_parent() -> None:

@@ -1,13 +1,14 @@
 """`serve` as several processes on one port: what they share, and what is left when one of them dies."""
 
 import json
+import multiprocessing
 import os
 import re
 import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,12 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.config import STARTUP_FAILURE
 
+from judge_service.cli.console import FAILED
+from judge_service.cli.serving import started_again
 from judge_service.domain.outcome import Outcome
 from judge_service.domain.run import RunStatus
 from judge_service.settings import Settings
@@ -61,7 +67,8 @@ class Group:
 
 
 @contextmanager
-def two_processes(cli: CommandLine) -> Iterator[Group]:
+def two_processes(cli: CommandLine, *, before: Callable[[str], None] | None = None) -> Iterator[Group]:
+    """Both started and one of them answers; `before` is told what they log until then, at times."""
     port, log = free_port(), cli.folder / "log"
     url = f"http://127.0.0.1:{port}"
     with log.open("w") as file:
@@ -69,6 +76,8 @@ def two_processes(cli: CommandLine) -> Iterator[Group]:
 
     def answers() -> bool:
         assert started.poll() is None, log.read_text()
+        if before is not None:
+            before(log.read_text())
         try:
             return httpx.get(f"{url}/healthz").is_success
         except httpx.TransportError:
@@ -196,6 +205,9 @@ def test_one_that_cannot_start_again_does_not_stop_the_other(cli: CommandLine) -
         judges = cli.folder / "data" / "judges.toml"
         good = judges.read_text()
         with two_processes(cli) as group, group.client as client:
+            port = int(group.url.rpartition(":")[2])
+            # One that still starts would be another that cannot.
+            until(lambda: listening(port) == 2, "both listen")
             judges.write_text(good + "[judges.broken\n")
             stays, dies = serving(group.started.pid)
             os.kill(dies, signal.SIGKILL)
@@ -204,8 +216,49 @@ def test_one_that_cannot_start_again_does_not_stop_the_other(cli: CommandLine) -
             assert stays in serving(group.started.pid)
             assert client.get("/healthz").is_success
             judges.write_text(good)
-            until(lambda: listening(int(group.url.rpartition(":")[2])) == 2, "both listen again")
+            until(lambda: listening(port) == 2, "both listen again")
             assert client.get("/healthz").is_success
+
+
+def test_those_that_cannot_start_at_first_are_started_until_they_can(cli: CommandLine) -> None:
+    with FakeProvider(default=TIE) as server:
+        behind(cli, server, "concurrency = 4")
+        judges = cli.folder / "data" / "judges.toml"
+        good = judges.read_text()
+
+        def broken_between(logged: str) -> None:
+            """After the command saw that all can start, and before its processes do."""
+            if logged.count("cannot start, and is tried again") > 2:
+                judges.write_text(good)
+            elif "Started parent process" in logged:
+                judges.write_text(good + "[judges.broken\n")
+
+        with two_processes(cli, before=broken_between) as group, group.client as client:
+            until(lambda: listening(int(group.url.rpartition(":")[2])) == 2, "both listen")
+            assert client.get("/healthz").is_success
+        logged = (cli.folder / "log").read_text()
+        assert "Expected ']'" in logged
+        assert "Traceback" not in logged
+
+
+def serve_what_cannot_start() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": "told"})
+        raise RuntimeError("of no known kind")
+
+    uvicorn.run(started_again(app), port=0, log_config=None)
+
+
+def test_what_fails_in_no_known_way_is_started_again_too(capfd: pytest.CaptureFixture[str]) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=serve_what_cannot_start)
+    process.start()
+    process.join(LONG_ENOUGH_S)
+    assert process.exitcode == FAILED
+    assert FAILED != STARTUP_FAILURE
+    said = capfd.readouterr().err
+    assert "cannot start, and is tried again" in said
+    assert "of no known kind" in said
 
 
 def test_killed_with_its_parent_gone_nobody_keeps_the_port(cli: CommandLine) -> None:
