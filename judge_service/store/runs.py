@@ -201,7 +201,8 @@ class Runs:
             connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(**values))
             return len(new)
 
-        return self._database.write(work)
+        # `seal` waits for the disk, and with it for all that was committed before.
+        return self._database.write(work, swift=True)
 
     def seal(self, run_id: str, n_planned: int) -> Run:
         """All cases are planned. Raises Conflict when the run holds another number of cases."""
