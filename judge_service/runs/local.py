@@ -534,4 +534,5 @@ def _drained(session: _Session, workers: "list[asyncio.Task[None]]") -> "list[as
 
 async def _settle(records: "set[asyncio.Future[Judgment]]") -> None:
     while records:
-        await asyncio.gather(*records, return_exceptions=True)
+        # Not `gather`: from Python 3.12 on it returns at once where all are done, and the loop never takes them out.
+        await asyncio.wait(records)
