@@ -108,7 +108,7 @@ def test_a_loop_that_ended_leaves_its_writes_to_the_writer(database: Database) -
     assert task.done()
     loop.close()
     database.close()
-    with sqlite3.connect(database.url.database or "") as plain:
+    with contextlib.closing(sqlite3.connect(database.url.database or "")) as plain:
         assert plain.execute("SELECT name FROM rows").fetchall() == [("a",)]
 
 
