@@ -57,6 +57,10 @@ class Group:
     key: str
 
     @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @property
     def client(self) -> httpx.Client:
         """A client with the key that makes a connection for each request."""
         return httpx.Client(
@@ -125,7 +129,7 @@ def listening(port: int) -> int:
 
 def test_connections_that_come_together_are_shared_out(cli: CommandLine) -> None:
     with two_processes(cli) as group:
-        address = ("127.0.0.1", int(group.url.rpartition(":")[2]))
+        address = ("127.0.0.1", group.port)
         until(lambda: listening(address[1]) == 2, "both listen")
         pids = serving(group.started.pid)
         before = {pid: sockets(pid) for pid in pids}
@@ -205,9 +209,8 @@ def test_one_that_cannot_start_again_does_not_stop_the_other(cli: CommandLine) -
         judges = cli.folder / "data" / "judges.toml"
         good = judges.read_text()
         with two_processes(cli) as group, group.client as client:
-            port = int(group.url.rpartition(":")[2])
             # One that still starts would be another that cannot.
-            until(lambda: listening(port) == 2, "both listen")
+            until(lambda: listening(group.port) == 2, "both listen")
             judges.write_text(good + "[judges.broken\n")
             stays, dies = serving(group.started.pid)
             os.kill(dies, signal.SIGKILL)
@@ -216,7 +219,7 @@ def test_one_that_cannot_start_again_does_not_stop_the_other(cli: CommandLine) -
             assert stays in serving(group.started.pid)
             assert client.get("/healthz").is_success
             judges.write_text(good)
-            until(lambda: listening(port) == 2, "both listen again")
+            until(lambda: listening(group.port) == 2, "both listen again")
             assert client.get("/healthz").is_success
 
 
@@ -234,7 +237,7 @@ def test_those_that_cannot_start_at_first_are_started_until_they_can(cli: Comman
                 judges.write_text(good + "[judges.broken\n")
 
         with two_processes(cli, before=broken_between) as group, group.client as client:
-            until(lambda: listening(int(group.url.rpartition(":")[2])) == 2, "both listen")
+            until(lambda: listening(group.port) == 2, "both listen")
             assert client.get("/healthz").is_success
         logged = (cli.folder / "log").read_text()
         assert "Expected ']'" in logged
@@ -268,7 +271,7 @@ def test_killed_with_its_parent_gone_nobody_keeps_the_port(cli: CommandLine) -> 
         group.started.kill()
         group.started.wait(timeout=LONG_ENOUGH_S)
         until(lambda: not any(there(pid) for pid in pids), "the end of its processes")
-        with socket.create_server(("127.0.0.1", int(group.url.rpartition(":")[2]))):
+        with socket.create_server(("127.0.0.1", group.port)):
             pass
 
 
@@ -283,7 +286,7 @@ def test_an_address_in_use_ends_it_with_a_sentence(cli: CommandLine) -> None:
 
 def test_a_port_that_others_answer_on_is_in_use(cli: CommandLine) -> None:
     with two_processes(cli) as group:
-        command = ["serve", "--port", group.url.rpartition(":")[2], "--processes", 2]
+        command = ["serve", "--port", group.port, "--processes", 2]
         second = start(cli, *command, stderr=subprocess.PIPE)
         _, said = second.communicate(timeout=LONG_ENOUGH_S)
     assert second.returncode == 1
